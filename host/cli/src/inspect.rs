@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use windlass_core::contract::{Descriptor, Parent, ReadyMeans, Surface, Until, UpdateStrategy};
 use windlass_core::plugin::schema::functions::{self, Needs};
+use windlass_core::value::ids::Gvk;
 use windlass_engine::telemetry::one_line;
 
 use super::component::ComponentArgs;
@@ -54,9 +55,10 @@ fn text(surface: &Surface, descriptor: &Descriptor) -> String {
         let items = if items.is_empty() { vec!["none".to_owned()] } else { items };
         iter::once(title).chain(iter::repeat("")).zip(items)
     };
-    let children = descriptor.children.iter().map(|rule| format!("{}, {}", rule.kind, update(&rule.update)));
+    let named = |kind: &Gvk| format!("{kind}{}", if descriptor.optional.contains(kind) { " (optional)" } else { "" });
+    let children = descriptor.children.iter().map(|rule| format!("{}, {}", named(&rule.kind), update(&rule.update)));
     lines.extend(list("Children", children.collect()));
-    lines.extend(list("Reads", descriptor.related.iter().map(ToString::to_string).collect()));
+    lines.extend(list("Reads", descriptor.related.iter().map(named).collect()));
     let finalizes = if descriptor.finalizes { "yes: parents get a finalizer" } else { "no" };
     lines.push(("Finalizes", finalizes.to_owned()));
     if descriptor.ordered_deletion {
@@ -176,6 +178,7 @@ fn descriptor(descriptor: &Descriptor) -> Value {
         "parent": parent,
         "children": children,
         "related": descriptor.related.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "optional": descriptor.optional.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "finalizes": descriptor.finalizes,
         "orderedDeletion": descriptor.ordered_deletion,
         "clock": descriptor.clock,
@@ -213,6 +216,7 @@ mod tests {
             parent: Parent::Custom(definition.to_string().into_bytes()),
             children: vec![rule("Pod", rolling), rule("Secret", UpdateStrategy::OnDelete)],
             related: Vec::new(),
+            optional: vec![Gvk::from_api_version("v1", "Secret")],
             finalizes: true,
             ordered_deletion: true,
             ready_means: ReadyMeans::Children,

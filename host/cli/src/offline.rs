@@ -10,6 +10,8 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
+use windlass_core::contract::grant::Presence;
+use windlass_core::contract::offer::Offer;
 use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
@@ -100,7 +102,16 @@ impl Offline {
     pub fn at(&self, time: SystemTime, request: Request) -> Request {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = self.descriptor().clock.then(|| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
-        Request { now, ..request }
+        Request { now, offer: self.offer(), ..request }
+    }
+
+    /// What a component is offered without a cluster: all its optional kinds exist.
+    fn offer(&self) -> Arc<Offer> {
+        Arc::new(Offer { kinds: self.descriptor().optional.clone(), ..Offer::default() })
+    }
+
+    fn presence(&self, kind: &Gvk) -> Presence {
+        if self.descriptor().optional.contains(kind) { Presence::Served } else { Presence::Required }
     }
 
     /// Calls the plugin until its requirements are final. `call` runs one call, `find` returns the objects that a
@@ -115,6 +126,7 @@ impl Offline {
         find: impl Fn(&Need) -> Vec<Arc<Object>>,
         call: impl FnMut(&Snapshot) -> Result<PluginResult, CallFailure>,
     ) -> Result<Response, Problem> {
+        snapshot.offer = self.offer();
         snapshot.fit(self.limits.request_bytes);
         let parent = snapshot.parent.key.clone();
         let mut asking = Asking { offline: self, parent, known, find, call };
@@ -145,6 +157,7 @@ impl Offline {
                     None => !is_cluster_scoped(kind) && (self.is_namespaced() || !named.is_empty()),
                 },
                 namespaces: Some(named.into_iter().map(|name| Arc::from(name.as_str())).collect()),
+                presence: self.presence(kind),
             }
         });
         ReadGrants::new(HostNamespace::default(), grants)
@@ -167,6 +180,7 @@ impl Offline {
             update: rule.update.clone(),
             namespaces: None,
             tokens: false,
+            presence: self.presence(&rule.kind),
         });
         // The host's namespace is unknown here.
         Grants::new(HostNamespace::default(), grants)

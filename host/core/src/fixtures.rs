@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
+use crate::contract::grant::Presence;
 use crate::contract::reserved::HostNamespace;
 use crate::contract::snapshot::Snapshot;
 use crate::contract::{Limits, Response, UpdateStrategy};
@@ -81,6 +82,7 @@ pub fn grants_with(update: &UpdateStrategy) -> Grants {
         update: update.clone(),
         namespaces: None,
         tokens: false,
+        presence: Presence::Required,
     };
     let host = HostNamespace::new("windlass-system");
     Grants::new(
@@ -112,7 +114,14 @@ pub fn validate(children: &[Value]) -> Result<Desired, ResponseRejection> {
 /// Like [`validate_with`], for a plugin that may have Secrets only.
 pub fn validate_secrets(children: &[Value], update: &UpdateStrategy) -> Result<Desired, ResponseRejection> {
     let kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
-    let grant = Grant { kind, namespaced: true, update: update.clone(), namespaces: None, tokens: false };
+    let grant = Grant {
+        kind,
+        namespaced: true,
+        update: update.clone(),
+        namespaces: None,
+        tokens: false,
+        presence: Presence::Required,
+    };
     let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
     desired::validate(&response(children), &parent_ref(), &grants, &Limits::default())
 }

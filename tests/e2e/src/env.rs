@@ -341,6 +341,23 @@ impl Env {
         self.cluster.kubectl(args).map_err(|error| format!("{error:#}"))
     }
 
+    /// Lets the cluster serve a namespaced kind with any fields (`Doll`), by its CRD (`dolls.puppets.example`).
+    #[track_caller]
+    pub fn serve_kind(&self, kind: &str, definition: &str) {
+        let (plural, group) = definition.split_once('.').expect("a plural and a group");
+        let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let version = json!({"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": {"openAPIV3Schema": any}});
+        let names = json!({"kind": kind, "plural": plural, "singular": kind.to_lowercase()});
+        let spec = json!({"group": group, "scope": "Namespaced", "names": names, "versions": [version]});
+        let crd = json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": definition}, "spec": spec,
+        });
+        self.apply(&crd.to_string());
+        // The API server serves it a moment after it says so.
+        self.wait("the kind to be served", TIMEOUT, || self.try_kubectl(&["get", definition, "--all-namespaces"]).ok());
+    }
+
     /// Applies manifests (YAML or JSON) server-side as the administrator.
     #[track_caller]
     pub fn apply(&self, manifests: &str) {

@@ -101,6 +101,66 @@ fn crd_deleted_under_a_live_plugin_is_installed_again_and_its_objects_are_reconc
     assert!(host.is_running());
 }
 
+#[test]
+fn optional_kinds_come_and_go_without_an_error_or_a_rollout() {
+    let env = Env::start();
+    let host = env.start_host();
+    env.serve_kind("Doll", "dolls.puppets.example");
+    env.push(&guest("puppets/puppet-staged"), "puppet-staged", &[]);
+    env.wait_live("puppet-staged", &guest("puppets/puppet-staged"));
+    // A push grants nothing of kinds that the cluster does not serve.
+    let rbac = "rbac.authorization.k8s.io";
+    let metadata = json!({"name": "optional-kinds"});
+    let rules = json!([{"apiGroups": ["optional.example"], "resources": ["*"], "verbs": ["*"]}]);
+    let role = json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": metadata, "rules": rules});
+    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": SYSTEM_NAMESPACE, "name": name});
+    let accounts = ["windlass", "windlass-plugin-puppet-staged"].map(account);
+    let role_ref = json!({"apiGroup": rbac, "kind": "ClusterRole", "name": "optional-kinds"});
+    let binding = json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role_ref, "subjects": accounts});
+    env.apply(&format!("{role}\n---\n{binding}"));
+
+    let ns = env.namespace("optional");
+    let puppet = ns.puppet_of("StagedPuppet", "web");
+    let metadata = |name: &str| json!({"name": name, "namespace": ns.name()});
+    let monitor = json!({"apiVersion": "optional.example/v1", "kind": "Monitor", "metadata": {"name": "web"}, "options": {"ready": true}});
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "web"}});
+    puppet.play(&json!({"children": [map, monitor], "requirements": ["targets"]}));
+    let ready = || condition(&puppet.get().expect("the parent"), "Ready");
+    assert!(
+        ready().message.contains("Left out") && ready().message.contains("Monitor.v1.optional.example"),
+        "{ready:?}",
+        ready = ready()
+    );
+    let called = |beside: &str| host.log().contains(&format!("puppet called: sync {}/web {beside} ", ns.name()));
+    assert!(called("[] [targets: 0]"), "the requirement selects nothing");
+    let rollout =
+        || env.get("plugins.windlass.dev", "", "puppet-staged").expect("the Plugin")["status"]["rollout"].clone();
+    let (before, mark) = (rollout(), env.mark());
+
+    env.serve_kind("Monitor", "monitors.optional.example");
+    env.wait_object("monitors.optional.example", ns.name(), "web", |_| true);
+    env.wait("the message without the kind", windlass_e2e::TIMEOUT, || {
+        (!ready().message.contains("Left out")).then_some(())
+    });
+    env.serve_kind("Target", "targets.optional.example");
+    let target =
+        json!({"apiVersion": "optional.example/v1", "kind": "Target", "metadata": metadata("one")}).to_string();
+    env.wait("a Target to be accepted", windlass_e2e::TIMEOUT, || env.try_apply(&target).ok());
+    env.wait("a call with the Target", windlass_e2e::TIMEOUT, || called("[Monitor Target] [targets: 1]").then_some(()));
+
+    for plural in ["monitors", "targets"] {
+        env.kubectl(&["delete", "crd", &format!("{plural}.optional.example")]);
+    }
+    env.wait("a call without the kinds", windlass_e2e::TIMEOUT, || ready().message.contains("Left out").then_some(()));
+    let plugin = env.wait_plugin("puppet-staged", |plugin| condition(plugin, "Ready").is_true());
+    assert!(ready().is_true(), "{plugin:#}");
+    assert_eq!(rollout(), before, "no rollout");
+    let writes = env.host_writes(mark).namespace(ns.name());
+    let done: Vec<_> = writes.iter().filter(|write| write.resource != "stagedpuppets").collect();
+    let done: Vec<_> = done.iter().map(|write| format!("{} {} {}", write.verb, write.resource, write.code)).collect();
+    assert_eq!(done, ["create monitors 201"], "nothing else was written, and nothing was refused");
+}
+
 /// An Echo in the older version.
 fn old_echo(ns: &Namespace, replicas: u32) -> Value {
     let mut old = ns.echo_manifest("old", replicas, "nginx:1");

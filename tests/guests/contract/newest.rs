@@ -42,6 +42,7 @@ fn told(request: &Request) -> Vec<String> {
     }
     let closed = request.capabilities.closed_namespaces.iter().map(|namespace| format!("closed: {namespace}"));
     told.extend(closed);
+    told.extend(request.kinds.iter().map(|kind| format!("kind: {} of {}", kind.name, kind.api_version)));
     told
 }
 

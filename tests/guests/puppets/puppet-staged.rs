@@ -1,5 +1,6 @@
-//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting` and `status`. In their
-//! strings `${name}` is the parent's name. `Ready` means that all children are ready, and they are deleted by stage. Each call writes a line to the host's log.
+//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting`, `status` and
+//! `requirements`. In their strings `${name}` is the parent's name. `Ready` means that all children are ready, and they are deleted by stage. The kinds of the
+//! group optional.example need not exist. Each call writes a line to the host's log.
 #![allow(unsafe_code, reason = "in the generated exports")]
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
@@ -9,11 +10,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass::plugin::host;
 use windlass::plugin::types::{
-    ChildRef, ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Observed,
-    Parent, ParentSelector, Phase, Readiness, ReadyMeans, Request, Response, UpdateStrategy,
+    ChildRef, ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Namespaces,
+    Observed, Parent, ParentSelector, Phase, Readiness, ReadyMeans, RelatedRule, Request, Requirement, Response,
+    Selection, UpdateStrategy,
 };
 
-const CHILDREN: [(&str, &str); 9] = [
+const CHILDREN: [(&str, &str); 10] = [
     ("v1", "ConfigMap"),
     ("v1", "PersistentVolumeClaim"),
     ("v1", "Pod"),
@@ -23,7 +25,12 @@ const CHILDREN: [(&str, &str); 9] = [
     ("apps/v1", "StatefulSet"),
     ("batch/v1", "Job"),
     ("puppets.example/v1", "Doll"),
+    OPTIONAL,
 ];
+/// A kind of children that need not exist.
+const OPTIONAL: (&str, &str) = ("optional.example/v1", "Monitor");
+/// A kind of related objects that need not exist.
+const RELATED: (&str, &str) = ("optional.example/v1", "Target");
 
 /// The spec of a parent.
 #[derive(Default, Deserialize)]
@@ -34,6 +41,8 @@ struct Script {
     keep: Value,
     waiting: Option<String>,
     status: Value,
+    /// Ids of requirements of all targets in the parent's namespace.
+    requirements: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -117,15 +126,21 @@ fn keep(keep: &Value) -> Keep {
     }
 }
 
+fn kind((api_version, name): (&str, &str)) -> Kind {
+    Kind { api_version: api_version.to_owned(), name: name.to_owned() }
+}
+
+/// The requirement of all targets in the parent's namespace.
+fn requirement(id: String) -> Requirement {
+    let (kind, namespaces) = (kind(RELATED), Namespaces::OfParent);
+    Requirement { id, kind, namespaces, select: Selection::Labels(String::new()), metadata_only: false }
+}
+
 struct Staged;
 
 impl Guest for Staged {
     fn describe() -> Descriptor {
-        let child = |(api_version, name): (&str, &str)| ChildRule {
-            kind: Kind { api_version: api_version.to_owned(), name: name.to_owned() },
-            update: UpdateStrategy::Apply,
-            optional: false,
-        };
+        let child = |one| ChildRule { kind: kind(one), update: UpdateStrategy::Apply, optional: one == OPTIONAL };
         let selector = ParentSelector { labels: None, annotations: None };
         Descriptor {
             name: "puppet-staged".to_owned(),
@@ -133,7 +148,7 @@ impl Guest for Staged {
             description: "Returns what the spec of its parent says".to_owned(),
             parent: Parent::Custom(CustomParent { definition: definition().to_string().into_bytes(), selector }),
             children: CHILDREN.into_iter().map(child).collect(),
-            related: Vec::new(),
+            related: vec![RelatedRule { kind: kind(RELATED), optional: true }],
             endpoints: Vec::new(),
             finalizes: false,
             ordered_deletion: true,
@@ -151,7 +166,11 @@ impl Guest for Staged {
         let text = |field: &str| parent["metadata"][field].as_str().unwrap_or_default();
         let phase = if matches!(request.phase, Phase::Sync) { "sync" } else { "finalize" };
         let children: Vec<_> = request.children.iter().map(line).collect();
-        let called = format!("puppet called: {phase} {}/{} {}", text("namespace"), text("name"), children.join("; "));
+        let kinds: Vec<_> = request.kinds.iter().map(|kind| &*kind.name).collect();
+        let related: Vec<_> = request.related.iter().map(|one| format!("{}: {}", one.id, one.objects.len())).collect();
+        let beside = format!("[{}] [{}]", kinds.join(" "), related.join(" "));
+        let (namespace, name, children) = (text("namespace"), text("name"), children.join("; "));
+        let called = format!("puppet called: {phase} {namespace}/{name} {beside} {children}");
         host::log(host::Level::Info, &called, &[]);
         let script: Script = serde_json::from_str(&parent["spec"].to_string().replace("${name}", text("name")))
             .map_err(|error| {
@@ -165,7 +184,7 @@ impl Guest for Staged {
             requeue: None,
             requeue_at: None,
             events: Vec::new(),
-            requirements: Vec::new(),
+            requirements: script.requirements.into_iter().map(requirement).collect(),
             http: Vec::new(),
             finalized: false,
             extensions: Vec::new(),

@@ -15,6 +15,7 @@ use windlass_core::contract::Limits;
 use windlass_core::contract::declared_parent::{CarriedCrd, storage_of, text};
 use windlass_core::contract::desired::Grants;
 use windlass_core::contract::grant::SpecGrants;
+use windlass_core::contract::offer::Offer;
 use windlass_core::contract::related::ReadGrants;
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::object::Object;
@@ -111,7 +112,7 @@ impl Scope {
         let namespace = if is_one { Some(args.namespace.find(&args.component.options.cluster).await?) } else { None };
         let terms = Terms {
             shape,
-            closed_namespaces: granted.grants.closed_namespaces(),
+            offer: Arc::new(Offer::of(&granted.grants, &reads.grants)),
             grants: granted.grants,
             reads: reads.grants.clone(),
             config,
@@ -171,7 +172,7 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
         version: descriptor.version.clone(),
         clean_up: CleanUp::of(descriptor),
         clock: descriptor.clock,
-        closed_namespaces: Arc::default(),
+        offer: Arc::default(),
         ready_means: descriptor.ready_means,
         grants: Grants::default(),
         reads: ReadGrants::default(),

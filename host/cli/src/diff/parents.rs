@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
-use anyhow::{Context as _, bail};
+use anyhow::Context as _;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{GetParams, ListParams};
 use kube::core::{ApiResource, DynamicObject};
@@ -280,22 +280,24 @@ impl Related {
 }
 
 async fn read(scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
-    let Some(resource) = scope.reads.resources.get(&*need.kind) else {
-        bail!("{} is not a kind that the plugin may read", need.kind);
+    let resource = || {
+        let of_kind = scope.reads.resources.get(&*need.kind);
+        of_kind.with_context(|| format!("{} is not a kind that the plugin may read", need.kind))
     };
     let (kind, namespace) = (&need.kind, need.namespace.as_deref());
     let mut found: Vec<_> = match &need.select {
         Select::Name(name) => {
             let key = ObjectKey::new(namespace, name);
-            object(&scope.client, (kind, resource), &key).await?.into_iter().collect()
+            object(&scope.client, (kind, resource()?), &key).await?.into_iter().collect()
         }
         Select::Labels(selector) => {
             let query = ListParams {
                 label_selector: Some(selector.to_string()).filter(|selector| !selector.is_empty()),
                 ..ListParams::default()
             };
-            objects(&scope.client, (kind, resource), namespace, query).await?
+            objects(&scope.client, (kind, resource()?), namespace, query).await?
         }
+        Select::Nothing => Vec::new(),
     };
     found.retain(|object| need.selects(object));
     Ok(found)

@@ -132,8 +132,8 @@ pub async fn of(
         DeclaredParent::Own(crd) => (crd.resource().clone(), crd.is_namespaced()),
         DeclaredParent::Existing { kind, .. } => look_up(client, kind).await?,
     };
-    let mut granted = Vec::new();
-    for kind in descriptor.children.iter().map(|rule| &rule.kind) {
+    let (absent, mut granted) = (absent_kinds(client, descriptor).await?, Vec::new());
+    for kind in descriptor.children.iter().map(|rule| &rule.kind).filter(|kind| !absent.contains(kind)) {
         let found = match spec_grants.may_own(kind) {
             Ok(()) => {
                 let (resource, namespaced) = look_up(client, kind).await?;
@@ -152,7 +152,7 @@ pub async fn of(
             Err(why) => withheld.push(("own", kind.clone(), why)),
         }
     }
-    for kind in &descriptor.related {
+    for kind in descriptor.related.iter().filter(|kind| !absent.contains(kind)) {
         let (resource, namespaced) = look_up(client, kind).await?;
         match spec_grants.may_read(kind, namespaced) {
             Ok(_) => {
@@ -175,6 +175,7 @@ pub async fn of(
     further.extend(client.is_none().then(|| assumptions(kinds)));
     further.extend((status != StatusWriter::Host).then(|| parents_of_others(declared, descriptor)));
     further.extend(is_of_others.then(|| status_of_others(&parent)));
+    further.extend(list_of_names(absent.iter().map(ToString::to_string)).map(without_permission));
     let broad: BTreeSet<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
     further.extend(broad.into_iter().map(|permission| format!("note: {}", permission.meaning())));
     let kinds = Kinds { parent, children, related, former, prunes, status };
@@ -256,6 +257,25 @@ fn writer_of(name: &PluginName, installer: Option<&str>) -> StatusWriter {
 async fn look_up(client: Option<&Client>, kind: &Gvk) -> anyhow::Result<(Resource, bool)> {
     let Some(client) = client else { return Ok(assumed(kind)) };
     served(client, kind).await.map_err(plain).with_context(|| format!("the cluster does not serve {kind}"))
+}
+
+/// The optional kinds that the cluster does not serve.
+async fn absent_kinds(client: Option<&Client>, descriptor: &Descriptor) -> anyhow::Result<Vec<Gvk>> {
+    let mut absent = Vec::new();
+    let Some(client) = client else { return Ok(absent) };
+    for kind in &descriptor.optional {
+        match served(client, kind).await {
+            Ok(_) => {}
+            Err(error) if is_missing(&error) => absent.push(kind.clone()),
+            Err(error) => bail!("{kind} could not be looked up: {}", plain(error)),
+        }
+    }
+    Ok(absent)
+}
+
+/// The note on optional kinds that the cluster does not serve.
+fn without_permission(absent: impl std::fmt::Display) -> String {
+    format!("note: no permission for {absent}, which the cluster does not serve: push again once it does")
 }
 
 /// The API resource of a kind, and whether it is namespaced, as far as its name tells it.

@@ -158,6 +158,7 @@ pub fn plausible(need: &Need) -> Vec<Arc<Object>> {
     let (names, labels) = match &need.select {
         Select::Name(name) => (vec![&**name], Map::new()),
         Select::Labels(selector) => (vec!["plausible", "plausible-2"], labels_of(selector)),
+        Select::Nothing => (Vec::new(), Map::new()),
     };
     let objects = names.into_iter().enumerate().filter_map(|(at, name)| plausible_object(need, (at, name), &labels));
     objects.filter(|object| need.selects(object)).map(Arc::new).collect()

@@ -9,6 +9,25 @@ use crate::value::ids::Gvk;
 /// The API group of Windlass' own kinds.
 const OWN_GROUP: &str = "windlass.dev";
 
+/// Whether the cluster serves a kind that a component declares.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Presence {
+    /// It must, or the component does not go live.
+    #[default]
+    Required,
+    /// It need not, and does.
+    Served,
+    /// It need not, and does not.
+    Absent,
+}
+
+impl Presence {
+    /// Whether the component may be live without the kind.
+    pub fn is_optional(self) -> bool {
+        self != Self::Required
+    }
+}
+
 /// `spec.grants` of a Plugin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SpecGrants {
@@ -115,7 +134,7 @@ impl SpecGrants {
             return Err(Withheld::NotReadable);
         }
         let beside = named.and_then(|named| named.namespaces.clone());
-        Ok(ReadGrant { kind: Arc::new(kind.clone()), namespaced, namespaces: beside })
+        Ok(ReadGrant { kind: Arc::new(kind.clone()), namespaced, namespaces: beside, presence: Presence::default() })
     }
 
     /// Returns true if a plugin that may read this may read all of it with these grants.
@@ -312,7 +331,7 @@ mod tests {
 
     fn grant(text: &str, namespaced: bool, beside: Option<&str>) -> ReadGrant {
         let beside = beside.map(|name| [Arc::from(name)].into());
-        ReadGrant { kind: Arc::new(kind(text)), namespaced, namespaces: beside }
+        ReadGrant { kind: Arc::new(kind(text)), namespaced, namespaces: beside, presence: Presence::Required }
     }
 
     #[test]

@@ -8,6 +8,7 @@ pub mod descriptor;
 pub mod desired;
 mod exchange;
 pub mod grant;
+pub mod offer;
 pub mod related;
 pub mod reserved;
 pub mod snapshot;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::next_step::{Circumstances, CleanUp, NextStep, next_step};
 use crate::contract::desired::Grants;
 use crate::contract::grant::SpecGrants;
+use crate::contract::offer::Offer;
 use crate::contract::related::ReadGrants;
 use crate::contract::{Limits, ReadyMeans};
 use crate::guard::deletions::DeletionGuard;
@@ -60,8 +61,9 @@ pub struct Terms {
     pub clock: bool,
     /// The kinds of children that the plugin may own, and the namespaces in which it may own them.
     pub grants: Grants,
-    /// The namespaces in which the plugin may have no children.
-    pub closed_namespaces: Arc<[Arc<str>]>,
+    /// What follows for the component from these grants and the kinds that the cluster serves. Optional kinds come and go without a
+    /// rollout.
+    pub offer: Arc<Offer>,
     /// The kinds of related objects that the plugin may require, and the namespaces in which it may read them.
     pub reads: ReadGrants,
     /// `spec.config` as JSON; none if it is not set.
@@ -124,7 +126,8 @@ impl Terms {
         object.plugin() == Some(self.name.as_str()) && self.has_mark(object)
     }
 
-    /// Whether other terms lead to the same children and statuses. They may differ in the settings that take effect at once.
+    /// Whether other terms lead to the same children and statuses. They may differ in the settings that take effect at once, and in the
+    /// optional kinds that the cluster serves.
     pub fn decide_like(&self, other: &Self) -> bool {
         self.call_inputs == other.call_inputs
             && self.parents == other.parents
@@ -132,8 +135,8 @@ impl Terms {
             && self.limits == other.limits
             && self.status_writer == other.status_writer
             && self.shape == other.shape
-            && self.grants == other.grants
+            && self.grants.are_like(&other.grants)
             && self.mark_key == other.mark_key
-            && self.reads == other.reads
+            && self.reads.are_like(&other.reads)
     }
 }

@@ -146,6 +146,12 @@ impl Live {
     /// Whether another `Live` would reconcile every parent in the same way: component, kinds, grants, config, limits
     /// and permissions are the same.
     pub fn decides_like(&self, other: &Self) -> bool {
+        self.terms.offer == other.terms.offer && self.is_rolled_out_like(other)
+    }
+
+    /// Whether another `Live` would reconcile every parent in the same way, but for the optional kinds that the cluster serves. These come
+    /// and go without a rollout: they are none of the plugin's changes.
+    pub fn is_rolled_out_like(&self, other: &Self) -> bool {
         self.terms.decide_like(&other.terms)
             && self.caches.are_those_of(&other.caches)
             && self.crd_owner == other.crd_owner
@@ -228,15 +234,17 @@ impl Caches {
         Some(in_namespace && self.parents.selects(parent))
     }
 
-    /// Whether these are the same watches, with the same selectors.
+    /// Whether these are the same watches, with the same selectors, as far as both have watches of the same kinds.
     fn are_those_of(&self, other: &Self) -> bool {
         let is_same = |(kind, watch): (&GroupKind, &Arc<Watch>)| {
-            other.children.get(kind).is_some_and(|other| Arc::ptr_eq(watch, other))
+            other.children.get(kind).is_none_or(|other| Arc::ptr_eq(watch, other))
+        };
+        let is_same_resource = |(kind, resource): (&Gvk, &Arc<ApiResource>)| {
+            other.resources.get(kind).is_none_or(|other| other == resource)
         };
         Arc::ptr_eq(&self.parents, &other.parents)
             && self.namespaces == other.namespaces
-            && self.resources == other.resources
-            && self.children.len() == other.children.len()
+            && self.resources.iter().all(is_same_resource)
             && self.children.iter().all(is_same)
     }
 }

@@ -129,6 +129,11 @@ impl Plugins {
             self.retry_failing(&live, lacking.is_some());
             return Ok(lacking);
         }
+        if let Some(live) = self.registry.get(&prepared.terms.name)
+            && Arc::ptr_eq(&live.shared.state, &prepared.shared.state)
+        {
+            return self.take_up_optional_kinds(object, prepared).await;
+        }
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
         if was_live == Some(prepared.digest().to_string().as_str()) {
@@ -141,6 +146,15 @@ impl Plugins {
             return Err(problem);
         }
         self.record_and_publish(object, plugin, prepared, Wave::Changed).await?;
+        Ok(lacking)
+    }
+
+    /// Goes on with the live component after optional kinds came or went: every parent is reconciled, and nothing is rolled out. Returns
+    /// the permissions that the ServiceAccount lacks.
+    async fn take_up_optional_kinds(&self, object: &Object, prepared: Live) -> Result<Option<Lacking>, Problem> {
+        let lacking = permissions::review(&self.ask, &prepared).await?;
+        tracing::info!(plugin = %prepared.terms.name, kinds = ?prepared.terms.offer.kinds, "the cluster serves other optional kinds");
+        self.publish(object, prepared, Wave::Changed)?;
         Ok(lacking)
     }
 

@@ -8,8 +8,8 @@ use kube::core::ApiResource;
 use kube::discovery::{ApiCapabilities, Scope};
 use windlass_core::contract::Descriptor;
 use windlass_core::contract::desired::{Grant, Grants};
-use windlass_core::contract::grant::{self, SpecGrants};
-use windlass_core::contract::related::ReadGrants;
+use windlass_core::contract::grant::{self, Presence, SpecGrants};
+use windlass_core::contract::related::{ReadGrant, ReadGrants};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::value::ids::Gvk;
@@ -18,6 +18,9 @@ use super::problem::{Problem, Step};
 use crate::cluster::discovery::{Discovery, is_missing};
 use crate::cluster::plain;
 use crate::live::GrantedReads;
+
+/// The resource of a kind, and what it can do.
+type Found = (ApiResource, ApiCapabilities);
 
 /// Kinds of a plugin with their API resources.
 pub type Resources = Vec<(Arc<Gvk>, ApiResource)>;
@@ -45,10 +48,11 @@ pub async fn resolve(
     let mut resources = Resources::new();
     for rule in descriptor.children.iter().filter(|rule| spec_grants.may_own(&rule.kind).is_ok()) {
         let kind = Arc::new(rule.kind.clone());
-        let (resource, capabilities) =
-            look_up(discovery, &kind, PluginReason::ChildKindMissing, "requests as a child").await?;
-        let namespaced = capabilities.scope == Scope::Namespaced;
-        if let Err(why) = grant::child_scope_fits(parent_namespaced, namespaced) {
+        let (found, presence) = find(discovery, descriptor, &kind, "requests as a child").await?;
+        let namespaced = found.as_ref().is_some_and(|(_, capabilities)| capabilities.scope == Scope::Namespaced);
+        if found.is_some()
+            && let Err(why) = grant::child_scope_fits(parent_namespaced, namespaced)
+        {
             return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, format!("{kind} {why}")));
         }
         let owned = spec_grants.owned(&kind);
@@ -58,8 +62,9 @@ pub async fn resolve(
             update: rule.update.clone(),
             namespaces: owned.and_then(|owned| owned.namespaces.clone()),
             tokens: owned.is_some_and(|owned| owned.tokens),
+            presence,
         });
-        resources.push((kind, resource));
+        resources.extend(found.map(|(resource, _)| (kind, resource)));
     }
     let withheld = descriptor.children.iter().filter_map(|rule| {
         let why = spec_grants.may_own(&rule.kind).err()?;
@@ -85,14 +90,34 @@ pub async fn resolve_reads(
     let mut grants = Vec::new();
     let mut resources = HashMap::new();
     for kind in &descriptor.related {
-        let (resource, capabilities) =
-            look_up(discovery, kind, PluginReason::ChildKindMissing, "requests to read").await?;
-        if let Ok(grant) = spec_grants.may_read(kind, capabilities.scope == Scope::Namespaced) {
-            resources.insert(kind.clone(), Arc::new(resource));
-            grants.push(grant);
+        let (found, presence) = find(discovery, descriptor, kind, "requests to read").await?;
+        // Nothing is read of a kind that the cluster does not serve, whatever its scope would be.
+        let namespaced = found.as_ref().is_none_or(|(_, capabilities)| capabilities.scope == Scope::Namespaced);
+        if let Ok(grant) = spec_grants.may_read(kind, namespaced) {
+            resources.extend(found.map(|(resource, _)| (kind.clone(), Arc::new(resource))));
+            grants.push(ReadGrant { presence, ..grant });
         }
     }
     Ok(GrantedReads { grants: ReadGrants::new(host_namespace.clone(), grants), resources })
+}
+
+/// Looks up a kind that a component declares; none if it is optional and the cluster does not serve it. One whose CRD is being deleted does
+/// not count as served: no object of it can be created.
+async fn find(
+    discovery: &Discovery,
+    descriptor: &Descriptor,
+    kind: &Gvk,
+    does: &str,
+) -> Result<(Option<Found>, Presence), Problem> {
+    let is_optional = descriptor.optional.contains(kind);
+    match look_up(discovery, kind, PluginReason::ChildKindMissing, does).await {
+        Ok((_, capabilities)) if is_optional && !capabilities.supports_operation("create") => {
+            Ok((None, Presence::Absent))
+        }
+        Ok(found) => Ok((Some(found), if is_optional { Presence::Served } else { Presence::Required })),
+        Err(problem) if is_optional && problem.reason == PluginReason::ChildKindMissing => Ok((None, Presence::Absent)),
+        Err(problem) => Err(problem),
+    }
 }
 
 /// Looks up a kind. `if_missing` is the reason of the problem if the cluster does not serve the kind, and `does` is what the
@@ -102,7 +127,7 @@ pub(super) async fn look_up(
     kind: &Gvk,
     if_missing: PluginReason,
     does: &str,
-) -> Result<(ApiResource, ApiCapabilities), Problem> {
+) -> Result<Found, Problem> {
     discovery.find(kind).await.map_err(|error| {
         let (reason, message) = if is_missing(&error) {
             (if_missing, format!("the cluster does not serve {kind}, which the component {does}"))

@@ -4,6 +4,7 @@
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -14,6 +15,7 @@ use kube::{Api, Client, ResourceExt as _};
 use parking_lot::Mutex;
 use windlass_core::value::ids::{Gvk, PluginName};
 
+use crate::clock;
 use crate::cluster::watch::{AllProgress, WatchId, WatchProgress, events};
 use crate::queue::{PluginQueue, Trigger};
 
@@ -50,9 +52,16 @@ impl Kinds {
         self.state.lock().concerns.insert(plugin.clone(), concern);
     }
 
+    /// Whether a CRD that the Plugin depends on changed within this time.
+    pub(super) fn changed_within(&self, plugin: &PluginName, time: Duration) -> bool {
+        self.state.lock().changed.get(plugin).is_some_and(|at| clock::since(*at) < time)
+    }
+
     /// Removes a deleted Plugin.
     pub(super) fn forget(&self, plugin: &PluginName) {
-        self.state.lock().concerns.remove(plugin);
+        let mut state = self.state.lock();
+        state.concerns.remove(plugin);
+        state.changed.remove(plugin);
     }
 
     /// Queues the Plugins that use a watch whose health changed.
@@ -88,6 +97,8 @@ impl Kinds {
                     continue;
                 }
             };
+            let now = clock::now();
+            self.state.lock().changed.extend(concerned.iter().map(|(plugin, _)| (plugin.clone(), now)));
             for (plugin, trigger) in concerned {
                 tracing::debug!(%plugin, "plugin queued: a CustomResourceDefinition that it depends on changed");
                 self.queue.add(&(), &plugin, trigger);
@@ -124,6 +135,8 @@ fn hash(value: &impl Hash) -> u64 {
 struct State {
     concerns: HashMap<PluginName, Concern>,
     definitions: HashMap<String, Seen>,
+    /// When a CRD that a Plugin depends on changed last.
+    changed: HashMap<PluginName, Instant>,
     /// The CRDs of a list that is not complete yet.
     listing: Option<HashMap<String, Seen>>,
     /// Whether at least one list was completed.

@@ -1,6 +1,5 @@
 //! Turns delivered bytes into a plugin that may go live, or returns the first failed step.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use parking_lot::Mutex;
 use windlass_api::{Plugin, PluginRollout, PluginStatus};
 use windlass_core::contract::declared_parent::DeclaredParent;
+use windlass_core::contract::offer::Offer;
 use windlass_core::contract::snapshot;
 use windlass_core::contract::{Json, Limits, LoadFailure, Parent};
 use windlass_core::guard::budget::Budget;
@@ -272,7 +272,7 @@ impl<'a> Loading<'a> {
             version: descriptor.version.clone(),
             clean_up: CleanUp::of(descriptor),
             clock: descriptor.clock,
-            closed_namespaces: granted.grants.closed_namespaces(),
+            offer: Arc::new(Offer::of(&granted.grants, &reads.grants)),
             ready_means: descriptor.ready_means,
             grants: granted.grants,
             reads: reads.grants,
@@ -351,8 +351,8 @@ fn invalid(message: String) -> Problem {
 /// A new component state, if the component decides differently from the live one; none if the live state is kept.
 fn next_state(plugin: &Plugin, live: Option<&Live>, prepared: &Live) -> Option<ComponentState> {
     // What this host had a share of may be older than what the last leader recorded in the status.
-    match live.filter(|live| live.shared.state.share().is_none() || live.decides_like(prepared)) {
-        Some(live) if live.decides_like(prepared) => None,
+    match live.filter(|live| live.shared.state.share().is_none() || live.is_rolled_out_like(prepared)) {
+        Some(live) if live.is_rolled_out_like(prepared) => None,
         Some(live) => {
             let Decisions { rollout, blocked_hash, .. } = live.shared.state.decisions();
             Some(ComponentState::begin(CLOCK, prepared.beginning(), Some(&rollout), blocked_hash.as_deref()))
@@ -377,13 +377,15 @@ pub(super) fn recorded(status: Option<&PluginStatus>) -> (Option<RolloutRecord>,
 pub(super) fn concern_of(live: &Live) -> Concern {
     let read = live.caches.resources.values().map(|resource| &**resource);
     let resources = live.caches.watches().map(|watch| &watch.resource).chain(read);
+    let optional = &live.component.descriptor().optional;
     Concern {
         definitions: resources
             .filter(|resource| !resource.group.is_empty())
             .map(|resource| format!("{}.{}", resource.plural, resource.group))
             .collect(),
-        groups: HashSet::new(),
-        waits: false,
+        // An optional kind may come with any CRD of its group, and has gone once its CRD is being deleted: the status shows both.
+        groups: optional.iter().map(|kind| kind.group.clone()).collect(),
+        waits: !optional.is_empty(),
         watches: live.caches.watches().map(|watch| watch.id.clone()).collect(),
     }
 }

@@ -67,6 +67,10 @@ pub use shared::{Plugins, State};
 const DRAIN: Duration = Duration::from_millis(100);
 /// Time until the next reconcile of a Plugin while reconciles with an earlier component may still create children.
 const UNSETTLED: Duration = Duration::from_secs(10);
+/// Time within which the API server serves the kind of a CRD that changed.
+const SERVED_WITHIN: Duration = Duration::from_mins(1);
+/// Time until the next reconcile of a Plugin while an optional kind may be served any moment.
+const UNTIL_SERVED: Duration = Duration::from_secs(2);
 /// Time until the next reconcile of a Plugin whose component exceeds its request rate.
 const LIMITED: Duration = Duration::from_mins(1);
 
@@ -165,6 +169,7 @@ impl Plugins {
         let requeue = match &result {
             // Granting permissions causes no event, so retry with a backoff.
             Ok(findings) if findings.lacking.is_some() => Requeue::Backoff(Duration::ZERO),
+            Ok(_) if self.awaits_optional_kinds(name) => Requeue::Pause(UNTIL_SERVED),
             Ok(_) if is_unsettled => Requeue::Pause(UNSETTLED),
             // New tokens of the request budget cause no event.
             Ok(_) if self.is_limited(name) => Requeue::Pause(LIMITED),
@@ -187,6 +192,13 @@ impl Plugins {
         }
         let requeue = self.balance(name, object).await.unwrap_or(requeue);
         self.report(name, object, &result, requeue).await
+    }
+
+    /// Whether a CRD has changed that may define an optional kind which is not served yet: the API server serves a kind a moment after the
+    /// CRD says so.
+    fn awaits_optional_kinds(&self, name: &PluginName) -> bool {
+        let is_absent = |live: Arc<Live>| live.terms.offer.kinds.len() < live.component.descriptor().optional.len();
+        self.registry.get(name).is_some_and(is_absent) && self.kinds.changed_within(name, SERVED_WITHIN)
     }
 
     /// Whether a live component exceeds its request rate.

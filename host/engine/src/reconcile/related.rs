@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use futures::StreamExt;
 use kube::core::ApiResource;
-use windlass_core::contract::related::{Denied, Need, Needs, ReadProblem, Refusal, Select};
+use windlass_core::contract::related::{Denied, Need, Needs, ReadProblem, Refusal, Select, watched};
 use windlass_core::guard::budget::Cost;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::reconcile::outcome::{Rejection, WriteProblem};
@@ -59,7 +59,7 @@ impl Related {
             None => self.follow(live, &parent.key, needs)?,
         };
         self.forget_what_is_gone(live, &parent.key);
-        for (need, followed) in needs.iter().zip(&followed) {
+        for (need, followed) in watched(needs).zip(&followed) {
             filled(need, followed).await?;
         }
         let stores: Vec<&Store> = followed.iter().map(|followed| &*followed.watch.store).collect();
@@ -140,7 +140,7 @@ impl Related {
 
     fn follow(&self, live: &Live, parent: &ObjectKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
         let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
-        let leases = needs.iter().map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
+        let leases = watched(needs).map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
         let followed = self.interests.follow(&live.terms.name, parent, needs, leases, clock::now());
         followed.map_err(|Full(limit)| ReadProblem::Full(limit))
     }
@@ -157,7 +157,7 @@ impl Related {
     /// Checks that the Plugin's ServiceAccount may read all required objects.
     async fn review(&self, live: &Live, parent: &ObjectKey, needs: &Needs) -> Result<(), ReadProblem> {
         let now = clock::now();
-        let reviews: Vec<_> = needs.iter().map(|need| self.review_one(live, parent, need, now)).collect();
+        let reviews: Vec<_> = watched(needs).map(|need| self.review_one(live, parent, need, now)).collect();
         // Reviewed in the order of the requirements, so that of several problems the same one is reported each time.
         let mut reviewed = futures::stream::iter(reviews).buffered(PARALLEL_REVIEWS);
         while let Some(result) = reviewed.next().await {
@@ -169,7 +169,7 @@ impl Related {
     async fn review_one(&self, live: &Live, parent: &ObjectKey, need: &Need, now: Instant) -> Result<(), ReadProblem> {
         let (verb, name) = match &need.select {
             Select::Name(name) => ("get", Some(name.clone())),
-            Select::Labels(_) => ("list", None),
+            Select::Labels(_) | Select::Nothing => ("list", None),
         };
         let user = || live.account.user().to_owned();
         let question = Question {
@@ -198,8 +198,7 @@ fn resource_of<'a>(live: &'a Live, need: &Need) -> Result<&'a Arc<ApiResource>, 
 
 /// Whether these watches are of the resources that the Plugin's last reconcile found.
 fn is_of(live: &Live, needs: &Needs, watches: &[Followed]) -> bool {
-    needs
-        .iter()
+    watched(needs)
         .zip(watches)
         .all(|(need, followed)| resource_of(live, need).is_ok_and(|resource| followed.watch.resource == **resource))
 }

@@ -31,7 +31,7 @@ struct Place<'n> {
     selectors: Vec<(usize, &'n Selector)>,
 }
 
-/// The objects that these requirements select, each from the cache of its kind.
+/// The objects that these requirements select, each from the cache of its kind, of those that are watched.
 ///
 /// # Errors
 /// If the selection would exceed its bounds.
@@ -43,12 +43,14 @@ pub(super) async fn select(
 ) -> Result<Selected, ReadProblem> {
     let mut found = Found { objects: vec![Vec::new(); needs.len()], bytes: 0, limit: bounds.bytes };
     let (mut places, mut took): (Vec<Place<'_>>, _) = (Vec::new(), Duration::ZERO);
-    for (at, (need, store)) in needs.iter().zip(stores).enumerate() {
+    let watched = needs.iter().enumerate().filter(|(_, need)| need.select != Select::Nothing);
+    for ((at, need), store) in watched.zip(stores) {
         match &need.select {
             Select::Name(name) => {
                 let key = ObjectKey { namespace: need.namespace.clone(), name: name.clone() };
                 store.get(&key).iter().try_for_each(|object| found.add(at, object))?;
             }
+            Select::Nothing => {}
             Select::Labels(selector) => add(&mut places, store, need.namespace.as_deref(), (at, selector)),
         }
     }

@@ -3,6 +3,7 @@
 use std::num::NonZero;
 
 use serde_json::json;
+use windlass_core::contract::offer::Offer;
 use windlass_core::contract::{
     CallFailure, ChildOptions, ChildRef, Failure, FinalizeCause, Keep, LeftOut, LoadFailure, Observed, Phase,
     PluginResult, Request, Requirement, Response, Selection, Until, UpdateStrategy,
@@ -113,7 +114,11 @@ fn guest_is_told_what_was_left_out_why_it_finalizes_and_that_no_request_was_sent
         phase: Phase::Finalize,
         left_out: vec![LeftOut { child, size: 12 }],
         unsent: asking.http,
-        closed_namespaces: ["windlass-system".into()].into(),
+        offer: Offer {
+            kinds: vec![Gvk::from_api_version("monitoring.example/v1", "Monitor")],
+            closed_namespaces: vec!["windlass-system".into()],
+        }
+        .into(),
         cause: FinalizeCause::LeftNamespaces,
         namespace_terminating: true,
         ..request(&parent(""))
@@ -125,6 +130,7 @@ fn guest_is_told_what_was_left_out_why_it_finalizes_and_that_no_request_was_sent
         "zones: not granted, this host does not send requests to other systems yet",
         "FinalizeCause::LeftNamespaces, true",
         "closed: windlass-system",
+        "kind: Monitor of monitoring.example/v1",
     ];
     assert_eq!(told, expected);
 }

@@ -232,6 +232,7 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
         },
         children: descriptor.children.into_iter().map(child).collect(),
         related: descriptor.related.iter().map(gvk).collect(),
+        optional: Vec::new(),
         finalizes: descriptor.finalizes,
         ordered_deletion: false,
         ready_means: ReadyMeans::Applied,

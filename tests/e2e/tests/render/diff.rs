@@ -404,6 +404,7 @@ fn diff_shows_what_later_reconciles_come_to() {
 #[test]
 fn r23_diff_shows_what_waits_for_a_lower_stage_and_what_makes_room_for_another_child() {
     install("puppets/puppet-staged", "stagedpuppets");
+    shared().env.serve_kind("Doll", "dolls.puppets.example");
     let still = Still::of("diff-stages", "puppets/puppet-staged", "StagedPuppet");
     let with = |mut child: Value, options: Value| {
         child["options"] = options;
@@ -426,7 +427,7 @@ fn r23_diff_shows_what_waits_for_a_lower_stage_and_what_makes_room_for_another_c
         let title = title.replace("{}", ns);
         assert!(found.stdout.contains(&title), "{title}: {found:?}");
     }
-    assert!(found.stderr.contains("1 parent, 5 objects differ\n"), "{found:?}");
+    assert!(found.stderr.contains("1 parent, 6 objects differ\n"), "{found:?}");
     assert!(found.stderr.contains("the host deletes the live object first"), "{found:?}");
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Env, SYSTEM_NAMESPACE, condition};
 
-use crate::scripts::{DEFINITIONS, config_map, toy};
+use crate::scripts::{config_map, serve_toys, toy};
 use crate::{Alone, alone, children, guest, wait_names};
 
 /// Pushes `puppet-rolling` without permissions: its child kinds may not be served yet.
@@ -60,7 +60,7 @@ fn missing_or_forbidden_child_kind_stops_only_its_own_plugin_until_it_is_availab
     wait_not_granted(alone.env, "ChildKindMissing", "Doll");
     assert_neighbour_works(&alone, "kind-missing");
 
-    alone.env.apply(DEFINITIONS);
+    serve_toys(alone.env);
     wait_not_granted(alone.env, "Forbidden", "Doll");
     assert_neighbour_works(&alone, "kind-forbidden");
 
@@ -77,7 +77,7 @@ fn missing_or_forbidden_child_kind_stops_only_its_own_plugin_until_it_is_availab
     wait_not_granted(alone.env, "ChildKindMissing", "Doll");
     assert_neighbour_works(&alone, "kind-gone");
     grant(alone.env, &["dolls", "masks"]);
-    alone.env.apply(DEFINITIONS);
+    serve_toys(alone.env);
     alone.env.wait_live("puppet-rolling", &guest("puppet-rolling"));
     wait_names(&ns, "dolls", &["a"]);
     alone.env.kubectl(&["delete", "rollingpuppets", "--all", "--all-namespaces"]);

@@ -45,7 +45,7 @@ impl Stage {
         let mut pushed = self.pushed.lock().unwrap_or_else(PoisonError::into_inner);
         if pushed.insert(plugin) {
             if ["puppet-rolling", "puppet-staged"].contains(&plugin) {
-                self.env.apply(scripts::DEFINITIONS);
+                scripts::serve_toys(&self.env);
             }
             self.env.push_granted(&guest(plugin), plugin);
             // Some tests make a call stall for a moment, which must not exceed the deadline on a busy machine.

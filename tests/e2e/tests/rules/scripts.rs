@@ -1,6 +1,7 @@
-//! Children and CRDs for the scripts.
+//! Children and kinds for the scripts.
 
 use serde_json::{Value, json};
+use windlass_e2e::Env;
 
 /// A `ConfigMap` with a value.
 pub fn config_map(name: &str, value: &str) -> Value {
@@ -70,33 +71,8 @@ pub fn needs(id: &str, name: &str) -> Value {
     json!({ "id": id, "apiVersion": "v1", "kind": "ConfigMap", "name": name })
 }
 
-/// The kinds that `puppet-rolling` owns.
-pub const DEFINITIONS: &str = r"
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: dolls.puppets.example}
-spec:
-  group: puppets.example
-  scope: Namespaced
-  names: {kind: Doll, listKind: DollList, plural: dolls, singular: doll}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
----
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: masks.puppets.example}
-spec:
-  group: puppets.example
-  scope: Namespaced
-  names: {kind: Mask, listKind: MaskList, plural: masks, singular: mask}
-  versions:
-  - name: v1
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-";
+/// Serves the kinds that `puppet-rolling` owns.
+pub fn serve_toys(env: &Env) {
+    env.serve_kind("Doll", "dolls.puppets.example");
+    env.serve_kind("Mask", "masks.puppets.example");
+}

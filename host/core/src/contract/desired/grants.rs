@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::ResponseRejection;
 use crate::contract::UpdateStrategy;
-use crate::contract::grant::{SpecGrants, Withheld, are_in};
+use crate::contract::grant::{Presence, SpecGrants, Withheld, are_in};
 use crate::contract::reserved::{HostNamespace, SYSTEM_NAMESPACES};
 use crate::value::ids::Gvk;
 
@@ -22,7 +22,7 @@ pub struct Grants {
 pub struct Grant {
     /// The kind; shared by all children of the kind.
     pub kind: Arc<Gvk>,
-    /// Whether the kind is namespaced, according to discovery.
+    /// Whether the kind is namespaced, according to discovery. Of a kind that the cluster does not serve, it means nothing.
     pub namespaced: bool,
     /// How existing children are updated.
     pub update: UpdateStrategy,
@@ -31,6 +31,8 @@ pub struct Grant {
     pub namespaces: Option<Box<[Arc<str>]>>,
     /// Whether children may be Secrets of the types in `TOKENS`: service account tokens and bootstrap tokens.
     pub tokens: bool,
+    /// Whether the cluster serves the kind.
+    pub presence: Presence,
 }
 
 impl Grants {
@@ -41,15 +43,20 @@ impl Grants {
         Self { kinds: by_kind.into_values().collect(), withheld: Vec::new(), host_namespace }
     }
 
-    /// Passes on everything that decides about a child, in parts for a hash that is the same in every release.
+    /// Passes on everything that decides about a child, in parts for a hash that is the same in every release, and whether or not the
+    /// cluster serves the optional kinds.
     pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
         let Self { kinds, withheld, host_namespace } = self;
         part(&host_namespace.to_string());
-        for Grant { kind, namespaced, update, namespaces, tokens } in kinds {
+        for Grant { kind, namespaced, update, namespaces, tokens, presence } in kinds {
             part("grant");
             part(&kind.api_version());
             part(&kind.kind);
-            part(if *namespaced { "namespaced" } else { "cluster-scoped" });
+            part(match (presence.is_optional(), namespaced) {
+                (true, _) => "optional",
+                (false, true) => "namespaced",
+                (false, false) => "cluster-scoped",
+            });
             update.for_each_part(&mut part);
             part(if *tokens { "tokens" } else { "no tokens" });
             match namespaces {
@@ -76,7 +83,7 @@ impl Grants {
     }
 
     /// The namespaces in which the plugin may have no children: the host's, and those of the control plane that no grant names.
-    pub fn closed_namespaces(&self) -> Arc<[Arc<str>]> {
+    pub(crate) fn closed_namespaces(&self) -> Vec<Arc<str>> {
         let named = |namespace: &str| {
             self.kinds.iter().filter_map(|grant| grant.namespaces.as_deref()).flatten().any(|name| **name == *namespace)
         };
@@ -93,6 +100,21 @@ impl Grants {
     /// The child kinds that the component requests and the Plugin does not grant.
     pub fn withheld(&self) -> impl Iterator<Item = &Gvk> {
         self.withheld.iter().map(|(kind, _)| kind)
+    }
+
+    /// The optional kinds that the cluster serves.
+    pub(crate) fn optional_kinds(&self) -> impl Iterator<Item = &Arc<Gvk>> {
+        self.kinds.iter().filter(|grant| grant.presence == Presence::Served).map(|grant| &grant.kind)
+    }
+
+    /// Whether other grants are the same, but for the optional kinds that the cluster serves.
+    pub fn are_like(&self, other: &Self) -> bool {
+        let parts = |grants: &Self| {
+            let mut parts = Vec::new();
+            grants.for_each_part(|part| parts.push(part.to_owned()));
+            parts
+        };
+        parts(self) == parts(other)
     }
 
     /// Returns true if a Plugin with these grants grants all of this: the kinds, the namespaces and the tokens.

@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use self::options::strip_options;
 use self::secret::store_string_data;
 use crate::contract::descriptor::check_update;
+use crate::contract::grant::Presence;
 use crate::contract::reserved::{BOOTSTRAP_SECRET, SYSTEM_NAMESPACES, TOKEN_SECRET};
 use crate::contract::{ChildOptions, ChildRef, Limits, Response, UpdateStrategy};
 use crate::object::child::ChildId;
@@ -52,6 +53,8 @@ const VALUE_MEMORY_FACTOR: usize = 8;
 pub struct Desired {
     /// The children, by stage, and in install order within a stage.
     pub children: Vec<Arc<DesiredChild>>,
+    /// The kinds of returned children that the cluster need not serve and does not: these children are left out.
+    pub absent: Box<[Arc<Gvk>]>,
     /// Existing children that stay as they are.
     pub kept: Kept,
     /// What the plugin waits for, for users.
@@ -131,12 +134,16 @@ pub fn validate(
             "the response has {children} children and options for {options}"
         )));
     }
-    let mut seen = HashSet::new();
+    let (mut seen, mut absent) = (HashSet::new(), Vec::new());
     let mut children = Vec::with_capacity(response.children.len());
     for (index, bytes) in response.children.iter().enumerate() {
         let malformed = |error| ResponseRejection::malformed(format!("child {index} is not valid JSON: {error}"));
         let value = json::parse_within(bytes, limits.json_depth, &mut room).map_err(malformed)?;
         let options = response.options.as_ref().and_then(|all| all.get(index));
+        if let Some(kind) = absent_kind(&value, grants) {
+            absent.push(kind.clone());
+            continue;
+        }
         let child = validate_child(index, (value, options), parent, grants)?;
         if !seen.insert((child.kind.group_kind(), child.key.clone())) {
             let child = describe(&child.kind, &child.key);
@@ -170,7 +177,10 @@ pub fn validate(
     }
     let (waiting, requeue) = (response.waiting.clone(), response.requeue.map(asked_wait));
     let Response { requeue_at, finalized, .. } = *response;
-    Ok(Desired { children, kept, waiting, status, requeue, requeue_at, finalized })
+    absent.sort();
+    absent.dedup();
+    let absent = absent.into();
+    Ok(Desired { children, absent, kept, waiting, status, requeue, requeue_at, finalized })
 }
 
 /// Clamps a wait that a plugin asked for, in milliseconds, to at least one second, so that the plugin cannot keep the
@@ -205,6 +215,13 @@ fn validate_status(bytes: &[u8], limits: &Limits, room: &mut usize) -> Result<Ma
 /// How messages name a child.
 pub fn describe(kind: &Gvk, key: &ObjectKey) -> String {
     format!("{} {key}", kind.kind)
+}
+
+/// The kind of a child, if the cluster need not serve it and does not.
+fn absent_kind<'a>(child: &Value, grants: &'a Grants) -> Option<&'a Arc<Gvk>> {
+    let Value::Object(body) = child else { return None };
+    let (api_version, kind) = named_kind(body).ok()?;
+    grants.of(api_version, kind).filter(|grant| grant.presence == Presence::Absent).map(|grant| &grant.kind)
 }
 
 fn validate_child(
@@ -268,11 +285,7 @@ fn validate_child(
         force_ownership: options.take_over,
         stage: options.stage,
         ready: options.ready,
-        replaces: options
-            .replaces
-            .as_ref()
-            .map(|of| replaced(&child, of, parent, &grant.kind, grants).map(Box::new))
-            .transpose()?,
+        replaces: replaced(&child, options.replaces.as_ref(), parent, &grant.kind, grants)?,
         update: options.update.unwrap_or_else(|| grant.update.clone()),
     })
 }
@@ -280,11 +293,12 @@ fn validate_child(
 /// The place of a child that another one replaces.
 fn replaced(
     child: &str,
-    of: &ChildRef,
+    of: Option<&ChildRef>,
     parent: &ParentRef,
     kind: &Gvk,
     grants: &Grants,
-) -> Result<(GroupKind, ObjectKey), ResponseRejection> {
+) -> Result<Option<Box<(GroupKind, ObjectKey)>>, ResponseRejection> {
+    let Some(of) = of else { return Ok(None) };
     if of.kind.holds_data() || !of.kind.is_built_in() {
         return Err(ResponseRejection::not_allowed(format!(
             "{child} replaces {} {}: the host deletes objects with data and custom resources only when they are no longer desired",
@@ -297,7 +311,7 @@ fn replaced(
             of.kind.kind, of.name
         )));
     }
-    Ok((of.kind.group_kind(), kept::key_of(of, "replaces", parent, grants)?))
+    Ok(Some(Box::new((of.kind.group_kind(), kept::key_of(of, "replaces", parent, grants)?))))
 }
 
 /// The `apiVersion` and the kind that a child names.

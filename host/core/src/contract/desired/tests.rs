@@ -243,6 +243,7 @@ fn secret_for(
         update: UpdateStrategy::Apply,
         namespaces: None,
         tokens: false,
+        presence: Presence::Required,
     };
     change(&mut grant);
     let parent = ParentRef { key: ObjectKey::new(namespace, "hello"), ..parent_ref() };
@@ -309,6 +310,7 @@ fn s02_child_of_a_cluster_scoped_parent_is_marked_and_plugins_cannot_set_the_mar
         update: UpdateStrategy::Apply,
         namespaces: None,
         tokens: false,
+        presence: Presence::Required,
     };
     let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
     let parent = ParentRef { key: ObjectKey::new(None, "hello"), mark_key: Some(key.clone()), ..parent_ref() };
@@ -343,7 +345,14 @@ fn s02_child_of_a_cluster_scoped_parent_is_marked_and_plugins_cannot_set_the_mar
 /// Grants of one namespaced kind.
 fn grants_of(api_version: &str, kind: &str) -> Grants {
     let kind = Arc::new(Gvk::from_api_version(api_version, kind));
-    let grant = Grant { kind, namespaced: true, update: UpdateStrategy::Apply, namespaces: None, tokens: false };
+    let grant = Grant {
+        kind,
+        namespaced: true,
+        update: UpdateStrategy::Apply,
+        namespaces: None,
+        tokens: false,
+        presence: Presence::Required,
+    };
     Grants::new(HostNamespace::default(), [grant])
 }
 
@@ -359,7 +368,14 @@ fn grants_are_held_by_a_plugin_that_grants_no_less() {
         let update = UpdateStrategy::Apply;
         Grants::new(
             HostNamespace::default(),
-            [Grant { kind: Arc::new(kind), namespaced: true, update, namespaces, tokens }],
+            [Grant {
+                kind: Arc::new(kind),
+                namespaced: true,
+                update,
+                namespaces,
+                tokens,
+                presence: Presence::Required,
+            }],
         )
     };
     let held = |before: &Grants, now: Option<ChildGrant>| {
@@ -454,7 +470,14 @@ fn namespaces_of_the_control_plane_are_closed_unless_a_grant_names_them_and_the_
     let grants = |namespaces: Option<&[&str]>| {
         let namespaces = namespaces.map(|names| names.iter().map(|name| Arc::from(*name)).collect());
         let kind = Arc::new(Gvk::from_api_version("v1", "Pod"));
-        let grant = Grant { kind, namespaced: true, update: UpdateStrategy::Apply, namespaces, tokens: false };
+        let grant = Grant {
+            kind,
+            namespaced: true,
+            update: UpdateStrategy::Apply,
+            namespaces,
+            tokens: false,
+            presence: Presence::Required,
+        };
         Grants::new(HostNamespace::new("windlass-system"), [grant]).closed_namespaces().join(" ")
     };
     assert_eq!(grants(None), "windlass-system kube-system kube-public kube-node-lease");
@@ -497,4 +520,29 @@ fn child_that_replaces_a_kept_one_is_rejected() {
             super::validate(&response, &parent_ref(), &grants_with(&UpdateStrategy::Apply), &Limits::default());
         assert_eq!(result.is_err_and(|error| error.to_string().contains("replaces a child that")), is_rejected);
     }
+}
+
+#[test]
+fn r24_child_of_an_absent_optional_kind_is_left_out_and_its_grant_decides_like_that_of_a_served_one() {
+    let kind = Arc::new(Gvk::from_api_version("monitoring.example/v1", "Monitor"));
+    let grants = |presence, namespaced| {
+        let update = UpdateStrategy::Apply;
+        let optional = Grant { kind: kind.clone(), namespaced, update, namespaces: None, tokens: false, presence };
+        let others = grants_with(&UpdateStrategy::Apply);
+        Grants::new(HostNamespace::default(), others.iter().cloned().chain([optional]))
+    };
+    let monitor = json!({"apiVersion": "monitoring.example/v1", "kind": "Monitor", "metadata": {"name": "web"}});
+    let of = |presence| {
+        let response = response(&[monitor.clone(), pod("a"), monitor.clone()]);
+        super::validate(&response, &parent_ref(), &grants(presence, true), &Limits::default())
+    };
+    let left_out = of(Presence::Absent).expect("valid");
+    assert_eq!((left_out.children.len(), &*left_out.absent), (1, &[kind.clone()][..]), "each kind is named once");
+    assert!(of(Presence::Served).is_err_and(|error| error.to_string().contains("twice")));
+
+    let [absent, served] = [grants(Presence::Absent, false), grants(Presence::Served, true)];
+    assert!(absent.are_like(&served), "whether the kind is served is no change of the plugin");
+    assert!(!served.are_like(&grants(Presence::Required, true)));
+    let present = |grants: &Grants| grants.optional_kinds().cloned().collect::<Vec<_>>();
+    assert_eq!((present(&absent), present(&served)), (Vec::new(), vec![kind.clone()]));
 }

@@ -18,6 +18,8 @@ pub struct Descriptor {
     pub children: Vec<ChildRule>,
     /// Kinds that the plugin's requirements may name.
     pub related: Vec<Gvk>,
+    /// Those of these kinds that the cluster need not serve.
+    pub optional: Vec<Gvk>,
     /// Whether parents get a finalizer, and `finalize` calls.
     pub finalizes: bool,
     /// Whether the children of a parent that goes are deleted by stage, each stage gone before the next. Parents get a finalizer for it.
@@ -37,7 +39,7 @@ pub struct Descriptor {
 impl Descriptor {
     /// The descriptor of a component that has no children and asks for nothing else either.
     pub fn about(name: &str, version: &str, parent: Parent) -> Self {
-        let (children, related, metrics) = Default::default();
+        let (children, related, optional, metrics) = Default::default();
         Self {
             name: name.to_owned(),
             version: version.to_owned(),
@@ -45,6 +47,7 @@ impl Descriptor {
             parent,
             children,
             related,
+            optional,
             finalizes: false,
             ordered_deletion: false,
             ready_means: ReadyMeans::Applied,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::contract::offer::Offer;
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::value::ids::Gvk;
@@ -90,8 +91,8 @@ pub struct Request {
     pub config: Option<Arc<[u8]>>,
     /// The time at which the reconcile began, in milliseconds since 1970, if the descriptor has `clock`.
     pub now: Option<u64>,
-    /// The namespaces in which the plugin may have no children.
-    pub closed_namespaces: Arc<[Arc<str>]>,
+    /// What the plugin is offered and refused.
+    pub offer: Arc<Offer>,
     /// In [`Phase::Finalize`]: why.
     pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
@@ -102,21 +103,9 @@ impl Request {
     /// The request for a parent without children, related objects and config.
     pub fn about(phase: Phase, parent: Observed) -> Self {
         let (children, left_out, related, unsent) = Default::default();
-        let (config, cause, closed_namespaces) = (None, FinalizeCause::default(), Arc::default());
+        let (config, cause, offer) = (None, FinalizeCause::default(), Arc::default());
         let (now, namespace_terminating) = (None, false);
-        Self {
-            phase,
-            parent,
-            children,
-            left_out,
-            related,
-            unsent,
-            config,
-            now,
-            closed_namespaces,
-            cause,
-            namespace_terminating,
-        }
+        Self { phase, parent, children, left_out, related, unsent, config, now, offer, cause, namespace_terminating }
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 pub use self::problem::{Denied, ReadProblem, Refusal};
+use crate::contract::grant::Presence;
 use crate::contract::reserved::HostNamespace;
 use crate::contract::{Requirement, Selection};
 use crate::object::Object;
@@ -45,6 +46,8 @@ pub struct ReadGrant {
     /// Namespaces in addition to the parent's own. `None`: a namespaced parent may read its own namespace only; a
     /// cluster-scoped parent, which has none, may name any namespace.
     pub namespaces: Option<Box<[Arc<str>]>>,
+    /// Whether the cluster serves the kind.
+    pub presence: Presence,
 }
 
 /// One resolved requirement: a kind, a namespace and a selection of objects.
@@ -54,7 +57,7 @@ pub struct Need {
     pub id: Arc<str>,
     /// The kind.
     pub kind: Arc<Gvk>,
-    /// The namespace; `None` exactly if the kind is cluster-scoped.
+    /// The namespace; `None` exactly if the kind is cluster-scoped, or not served.
     pub namespace: Option<Arc<str>>,
     /// The selected objects.
     pub select: Select,
@@ -70,6 +73,8 @@ pub enum Select {
     Name(Arc<str>),
     /// The objects that match this label selector.
     Labels(Selector),
+    /// None: the cluster need not serve the kind, and does not.
+    Nothing,
 }
 
 impl ReadGrants {
@@ -93,10 +98,29 @@ impl ReadGrants {
         self.kinds.is_empty()
     }
 
+    /// The optional kinds that the cluster serves.
+    pub(crate) fn optional_kinds(&self) -> impl Iterator<Item = &Arc<Gvk>> {
+        self.iter().filter(|grant| grant.presence == Presence::Served).map(|grant| &grant.kind)
+    }
+
+    /// Whether other grants are the same, but for the optional kinds that the cluster serves.
+    pub fn are_like(&self, other: &Self) -> bool {
+        let is_like = |(one, other): (&ReadGrant, &ReadGrant)| {
+            let are_optional = one.presence.is_optional() && other.presence.is_optional();
+            one == other || are_optional && one.kind == other.kind && one.namespaces == other.namespaces
+        };
+        self.host_namespace == other.host_namespace
+            && self.kinds.len() == other.kinds.len()
+            && self.iter().zip(other.iter()).all(is_like)
+    }
+
     /// Returns true if the grants still permit this requirement of the parent with that key: grants can change while
     /// resolved requirements are kept.
     pub fn permit(&self, need: &Need, parent: &ObjectKey) -> bool {
         self.kinds.get(&need.kind).is_some_and(|grant| {
+            if grant.presence == Presence::Absent || need.select == Select::Nothing {
+                return grant.presence == Presence::Absent && need.select == Select::Nothing;
+            }
             let namespace = need.namespace.as_deref();
             self.place(grant, &need.id, parent, namespace).is_ok_and(|placed| placed == need.namespace)
         })
@@ -129,12 +153,14 @@ impl ReadGrants {
                 return Err(Refusal::invalid(format!("the requirement {id:?} is twice in the response")));
             }
             let grant = self.kinds.get(kind).ok_or_else(|| Refusal::of_kind(id, kind))?;
-            Ok(Need {
-                id: id.as_str().into(),
-                kind: grant.kind.clone(),
-                namespace: self.place(grant, id, parent, namespace.as_deref().filter(|name| !name.is_empty()))?,
-                select: Select::of(select).map_err(|problem| grant.malformed(id, &problem))?,
-            })
+            let (id, kind) = (id.as_str(), grant.kind.clone());
+            let select = Select::of(select).map_err(|problem| grant.malformed(id, &problem))?;
+            if grant.presence == Presence::Absent {
+                return Ok(Need { id: id.into(), kind, namespace: None, select: Select::Nothing });
+            }
+            let namespace = namespace.as_deref().filter(|name| !name.is_empty());
+            let namespace = self.place(grant, id, parent, namespace)?;
+            Ok(Need { id: id.into(), kind, namespace, select })
         });
         let needs: Vec<_> = resolved.collect::<Result<_, _>>()?;
         match size_of(&needs) {
@@ -224,8 +250,14 @@ impl Need {
             && match &self.select {
                 Select::Name(name) => *name == object.key.name,
                 Select::Labels(selector) => object.with_labels(|labels| selector.matches(labels)),
+                Select::Nothing => false,
             }
     }
+}
+
+/// Those of these requirements whose kinds are watched: all but those of kinds that the cluster does not serve.
+pub fn watched(needs: &[Need]) -> impl Iterator<Item = &Need> {
+    needs.iter().filter(|need| need.select != Select::Nothing)
 }
 
 /// Memory that the host needs to keep these requirements, at most, in bytes.
@@ -235,6 +267,7 @@ pub fn size_of(needs: &[Need]) -> usize {
             Select::Name(name) => name.len(),
             // An index contains the required term.
             Select::Labels(selector) => selector.size() + selector.required_term().map_or(0, str::len),
+            Select::Nothing => 0,
         };
         need.id.len() + need.namespace.as_ref().map_or(0, |namespace| namespace.len()) + select
     };

@@ -13,6 +13,7 @@ fn grant(api_version: &str, name: &str, namespaced: bool, granted_in: Option<&[&
         kind: Arc::new(kind(api_version, name)),
         namespaced,
         namespaces: granted_in.map(|names| names.iter().map(|name| Arc::from(*name)).collect()),
+        presence: Presence::Required,
     }
 }
 
@@ -343,4 +344,25 @@ fn plugin_is_called_again_until_it_has_the_answers_to_its_requests() {
     let mut rounds = Rounds::starting_with(Needs::default());
     let steps: Vec<_> = (0..MAX_ROUNDS).map(|_| rounds.answered(Vec::new(), false)).collect();
     assert_eq!(steps.last(), Some(&Next::Unsettled), "other requests each time");
+}
+
+#[test]
+fn r24_requirement_of_an_absent_optional_kind_selects_nothing_until_the_kind_is_served() {
+    let of = |presence| {
+        let grant = ReadGrant { presence, ..grant("v1", "Target", true, None) };
+        ReadGrants::new(host(), [grant, self::grant("v1", "Secret", true, None)])
+    };
+    let (absent, served) = (of(Presence::Absent), of(Presence::Served));
+    let parent = namespaced_parent();
+    let required = [requirement("a", "Target", None, named("x")), requirement("b", "Secret", None, named("y"))];
+    let needs = |grants: &ReadGrants| grants.resolve(&required, &parent, 64).expect("granted");
+    let [none, secret] = &needs(&absent)[..] else { panic!("two needs") };
+    assert_eq!((&none.select, &*none.id), (&Select::Nothing, "a"), "it is answered, in its place");
+    assert_eq!(watched(&needs(&absent)).collect::<Vec<_>>(), [secret]);
+    assert!(absent.permit(none, &parent) && !served.permit(none, &parent), "it is resolved again");
+    let [some, _] = &needs(&served)[..] else { panic!("two needs") };
+    assert!(served.permit(some, &parent) && !absent.permit(some, &parent));
+    assert!(absent.are_like(&served) && absent != served);
+    let invalid = [requirement("a", "Target", None, named("x/y"))];
+    assert!(absent.resolve(&invalid, &parent, 64).is_err(), "an invalid name shows at once");
 }

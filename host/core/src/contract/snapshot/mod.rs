@@ -6,6 +6,7 @@ use std::sync::Arc;
 use sha2::{Digest as _, Sha256};
 
 use crate::contract::desired::{DesiredChild, Grants};
+use crate::contract::offer::Offer;
 use crate::contract::{FinalizeCause, LeftOut, Limits, Observed, Phase, ReadyMeans, Related, Request, Response};
 use crate::object::Object;
 use crate::object::child::ChildId;
@@ -35,8 +36,8 @@ pub struct Snapshot {
     pub config: Option<Arc<[u8]>>,
     /// The time at which the reconcile began, in milliseconds since 1970, if the plugin asks for it. It is no part of the hash of a call.
     pub now: Option<u64>,
-    /// The namespaces in which the plugin may have no children.
-    pub closed_namespaces: Arc<[Arc<str>]>,
+    /// What the plugin is offered and refused.
+    pub offer: Arc<Offer>,
     /// Why the parent is finalized, if it is.
     pub cause: FinalizeCause,
     /// Whether the parent is finalized in a namespace that is being deleted, where no child can be created any more.
@@ -89,7 +90,7 @@ impl Snapshot {
             unsent: Box::default(),
             config,
             now: None,
-            closed_namespaces: Arc::default(),
+            offer: Arc::default(),
             cause: FinalizeCause::default(),
             namespace_terminating: false,
         }
@@ -152,14 +153,14 @@ impl Snapshot {
             unsent: self.unsent.clone(),
             config: self.config.clone(),
             now: self.now,
-            closed_namespaces: self.closed_namespaces.clone(),
+            offer: self.offer.clone(),
             cause: self.cause,
             namespace_terminating: self.namespace_terminating,
         }
     }
 
     /// The identity of a call: equal hashes mean equal inputs. Hashes the result of [`call_inputs`], the phase, the
-    /// content hashes of all objects in their order, why the parent is finalized, and whether the namespace is being deleted.
+    /// content hashes of all objects in their order, the optional kinds, why the parent is finalized, and whether the namespace is being deleted.
     pub fn hash(&self, call_inputs: &Digest, phase: Phase) -> Digest {
         let mut hash = self.hash_objects(call_inputs, phase);
         for served in &self.related {
@@ -229,8 +230,15 @@ impl Snapshot {
         for child in &self.children {
             hash.add(child.content.as_bytes());
         }
+        // No digest has the length of these tags.
+        if !self.offer.kinds.is_empty() {
+            hash.add(b"kinds");
+            for kind in &self.offer.kinds {
+                hash.add(kind.api_version().as_bytes());
+                hash.add(kind.kind.as_bytes());
+            }
+        }
         if !self.left_out.is_empty() {
-            // No digest has the length of this tag.
             hash.add(b"left out");
             for child in &self.left_out {
                 hash.add(child.content.as_bytes());

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::contract::desired::Grant;
-use crate::contract::grant::Withheld;
+use crate::contract::grant::{Presence, Withheld};
 use crate::contract::reserved::HostNamespace;
 use crate::contract::{ChildOptions, Keep, Until, UpdateStrategy};
 use crate::fixtures::{PARENT_UID, object, snapshot};
@@ -125,7 +125,14 @@ fn r14_plugin_is_called_again_once_the_parents_namespace_is_known_to_terminate()
 fn rules_hash_is_the_same_in_every_release() {
     let kind = Arc::new(Gvk::from_api_version("v1", "Secret"));
     let conditions = Arc::new(["Ready".to_owned()]);
-    let grant = |update, namespaces| Grant { kind: kind.clone(), namespaced: true, update, namespaces, tokens: false };
+    let grant = |update, namespaces| Grant {
+        kind: kind.clone(),
+        namespaced: true,
+        update,
+        namespaces,
+        tokens: false,
+        presence: Presence::Required,
+    };
     let rolling = UpdateStrategy::Rolling { recreate: true, until: Until::Conditions(conditions) };
     let of = |grant: Grant| {
         let grants = Grants::new(HostNamespace::new("windlass-system"), [grant]);
@@ -212,4 +219,21 @@ fn related_objects_change_the_call_hash_when_their_content_or_ids_differ() {
         hash(vec![served("x", &[&a, &b])]),
         "the order in the cache does not matter"
     );
+}
+
+#[test]
+fn r24_optional_kinds_are_an_input_of_a_call_and_of_what_follows_from_its_response() {
+    let without = snapshot(&[]);
+    let kinds = ["a.example/v1", "b.example/v1"].map(|version| Gvk::from_api_version(version, "Monitor"));
+    let [one, two] = [&kinds[..1], &kinds[..]].map(|kinds| {
+        let offer = Offer { kinds: kinds.into(), ..Offer::default() };
+        Snapshot { offer: offer.into(), ..without.clone() }
+    });
+    let decides = Digest::of(b"inputs");
+    let hashes = [&without, &one, &two].map(|of| of.hash(&decides, Phase::Sync));
+    let responses = [&without, &one, &two].map(|of| of.hash_response(&decides, Phase::Sync, &Response::default()));
+    for hashes in [hashes, responses] {
+        assert!(hashes[0] != hashes[1] && hashes[1] != hashes[2] && hashes[0] != hashes[2]);
+    }
+    assert_eq!(two.request(Phase::Sync).offer, two.offer);
 }

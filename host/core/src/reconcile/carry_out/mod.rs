@@ -8,7 +8,7 @@ use std::time::Duration;
 use hashbrown::HashSet;
 
 use self::correct::Correcting;
-use self::replace::is_in_the_way;
+use self::replace::check_is_in_the_way;
 use crate::contract::desired::DesiredChild;
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
@@ -108,11 +108,12 @@ async fn create_or_make_room(
     let may_be_for_room = failed.awaited.is_none()
         && matches!(failed.problem, WriteProblem::Rejected { rejection: Rejection::Other, .. });
     match others.deletes.iter().find(|delete| child.replaces(&delete.child)) {
-        Some(old) if may_be_for_room => match is_in_the_way(world, snapshot, old, child).await {
-            Ok(true) => delete(world, snapshot, old.clone(), Effect::MadeRoom).await,
-            Ok(false) => (child.id(), Err(failed)),
-            Err(unknown) => (child.id(), Err(unknown.into())),
-        },
+        Some(old) if may_be_for_room => {
+            match check_is_in_the_way(world, snapshot, (old, child), failed.problem).await {
+                Ok(()) => delete(world, snapshot, old.clone(), Effect::MadeRoom).await,
+                Err(problem) => (child.id(), Err(problem.into())),
+            }
+        }
         _ => (child.id(), Err(failed)),
     }
 }

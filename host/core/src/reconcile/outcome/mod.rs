@@ -4,6 +4,7 @@ mod problem;
 mod requeue;
 mod write_problem;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::problem::{Awaited, FinalizerEnd, Problem, SuspendedBy};
@@ -18,6 +19,7 @@ use crate::object::child::ChildId;
 use crate::object::reason::ParentReason;
 use crate::reconcile::not_ready::NotReady;
 use crate::reconcile::plan::Staged;
+use crate::value::ids::Gvk;
 use crate::value::line::one_line;
 
 /// Time until a finalizing plugin is called again, if it does not ask for a time.
@@ -122,6 +124,16 @@ impl Outcome {
             one_line(&shortened(message))
         );
         self.message = bounded(more);
+    }
+
+    /// Adds to the message that returned children of these kinds are left out.
+    pub fn add_absent(&mut self, kinds: &[Arc<Gvk>]) {
+        if !kinds.is_empty() {
+            let kinds = list(kinds.iter());
+            let more =
+                format!("{}. Left out are children of kinds that the cluster does not serve: {kinds}", self.message);
+            self.message = bounded(more);
+        }
     }
 
     /// Adds to the message of failed writes that this many deletions wait for them.

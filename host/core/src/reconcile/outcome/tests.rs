@@ -323,3 +323,16 @@ fn r23_children_that_are_not_ready_are_named_with_the_reason_and_failed_ones_sta
     );
     assert!(failed.is_of_this_generation() && waiting.is_of_this_generation());
 }
+
+#[test]
+fn r24_parent_says_which_kinds_of_its_children_the_cluster_does_not_serve() {
+    let mut outcome = Outcome::applied(2, None);
+    outcome.add_absent(&[]);
+    assert_eq!(outcome.message, "2 children applied");
+    outcome.add_absent(&[Arc::new(Gvk::from_api_version("monitoring.example/v1", "Monitor"))]);
+    assert_eq!(
+        outcome.message,
+        "2 children applied. Left out are children of kinds that the cluster does not serve: Monitor.v1.monitoring.example"
+    );
+    assert_eq!(outcome.progress, Progress::Applied, "it is ready without them");
+}

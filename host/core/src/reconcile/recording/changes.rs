@@ -116,6 +116,7 @@ fn inputs(request: &RecordedRequest) -> BTreeMap<String, Value> {
     inputs.insert("requests to other systems".to_owned(), value(&json!(request.unsent)));
     inputs.insert("time".to_owned(), value(&json!(request.now_ms)));
     inputs.insert("closed namespaces".to_owned(), value(&json!(request.closed_namespaces)));
+    inputs.insert("optional kinds".to_owned(), value(&json!(request.kinds)));
     inputs.insert("cause of the clean-up".to_owned(), format!("{:?}", request.cause).into());
     inputs.insert("namespace is being deleted".to_owned(), request.namespace_terminating.into());
     inputs

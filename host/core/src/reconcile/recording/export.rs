@@ -156,7 +156,8 @@ impl Recorder<'_> {
             unsent: request.unsent.iter().map(|id| self.text(id)).collect(),
             config: request.config.as_deref().map(|config| self.document(config)),
             now_ms: request.now,
-            closed_namespaces: request.closed_namespaces.to_vec(),
+            closed_namespaces: request.offer.closed_namespaces.clone(),
+            kinds: request.offer.kinds.clone(),
             cause: request.cause,
             namespace_terminating: request.namespace_terminating,
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use super::{Document, Exchange, RecordedRequest};
+use crate::contract::offer::Offer;
 use crate::contract::snapshot::Parts;
 use crate::contract::{
     CallFailure, Event, Failure, Observed, PluginResult, Related, Request, Requirement, Response, Selection,
@@ -57,7 +58,7 @@ impl RecordedRequest {
             unsent: self.unsent.clone(),
             config: self.config.as_ref().map(bytes),
             now: self.now_ms,
-            closed_namespaces: self.closed_namespaces.clone().into(),
+            offer: Arc::new(Offer { kinds: self.kinds.clone(), closed_namespaces: self.closed_namespaces.clone() }),
             cause: self.cause,
             namespace_terminating: self.namespace_terminating,
         })

@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::contract::{ChildOptions, Event, FinalizeCause, Keep, LeftOut, Limits, Phase, Requirement};
 use crate::object::child::ChildId;
+use crate::value::ids::Gvk;
 
 pub use changes::{Change, Changed, changes};
 pub use export::{export, export_all, export_result, learn};
@@ -121,6 +122,9 @@ pub struct RecordedRequest {
     /// The namespaces in which the plugin may have no children.
     #[serde(default)]
     pub closed_namespaces: Vec<Arc<str>>,
+    /// The optional kinds that the cluster serves and the Plugin grants.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub kinds: Vec<Gvk>,
     /// In the phase `finalize`: why.
     #[serde(default)]
     pub cause: FinalizeCause,

@@ -266,13 +266,14 @@ impl Reconcile<'_> {
             until_gone: how.until_gone,
         };
         let problem = carried.problem();
-        let mut outcome = match &problem {
+        let mut outcome = if let Some(problem) = &problem {
+            let outcome = outcome_of(problem);
             // The plugin is called at the time that it asked for, whatever the parent waits for meanwhile.
-            Some(problem) => {
-                let outcome = outcome_of(problem);
-                Outcome { requeue: outcome.requeue.or_as_asked(desired.requeue), ..outcome }
-            }
-            None => self.of_applied(snapshot, how, &desired, &applied),
+            Outcome { requeue: outcome.requeue.or_as_asked(desired.requeue), ..outcome }
+        } else {
+            let mut outcome = self.of_applied(snapshot, how, &desired, &applied);
+            outcome.add_absent(&desired.absent);
+            outcome
         };
         if matches!(problem, Some(Problem::Writes(_))) {
             outcome.add_waiting_deletions(applied.kept_from_pruning);
@@ -334,7 +335,7 @@ impl Reconcile<'_> {
         let parent_ref = ParentRef::of(&self.terms.name, &parent, self.terms.mark_key.as_ref());
         let (children, config) = (self.world.children(&parent_ref), self.terms.config.clone());
         let snapshot = Snapshot::new(parent_ref, parent, children, config, |plugin| self.world.inherits(plugin));
-        Snapshot { closed_namespaces: self.terms.closed_namespaces.clone(), ..snapshot }
+        Snapshot { offer: self.terms.offer.clone(), ..snapshot }
     }
 
     /// Whether the values of the children are compared with the desired ones, although managedFields show no change: they show changes by

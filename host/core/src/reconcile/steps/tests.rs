@@ -168,7 +168,7 @@ fn terms() -> Terms {
         version: "1.0.0".to_owned(),
         clean_up: CleanUp::None,
         clock: false,
-        closed_namespaces: Arc::default(),
+        offer: Arc::default(),
         ready_means: ReadyMeans::Applied,
         grants: grants_with(&UpdateStrategy::Apply),
         reads: ReadGrants::default(),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
-use windlass_core::contract::related::{Need, Needs, Select, size_of};
+use windlass_core::contract::related::{Need, Needs, Select, size_of, watched};
 use windlass_core::object::Object;
 use windlass_core::object::selector::Selector;
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
@@ -118,18 +118,18 @@ impl<W> Interests<W> {
         Self(Arc::new(RwLock::new(State { plugins: HashMap::new(), kinds: HashMap::new(), limit })))
     }
 
-    /// The watches of these requirements, in the same order. None if they are not the parent's current requirements.
+    /// The watches of these requirements that are watched, in the same order. None if they are not the parent's current requirements.
     pub fn followed(&self, plugin: &PluginName, parent: &ObjectKey, needs: &Needs) -> Option<Vec<Followed<W>>> {
         let state = self.0.read();
         let known = &state.plugins.get(plugin)?.parents.get(parent)?.interest.needs;
         if !Arc::ptr_eq(known, needs) && known != needs {
             return None;
         }
-        needs.iter().map(|need| Some(state.kinds.get(&need.kind)?.followed.clone())).collect()
+        watched(needs).map(|need| Some(state.kinds.get(&need.kind)?.followed.clone())).collect()
     }
 
     /// Replaces the requirements of a parent: from now on, a change of a required object concerns the parent. `watches`
-    /// has the watch of each requirement, in the same order. Returns the watches that the index keeps, in this order.
+    /// has the watch of each requirement that is watched, in the same order. Returns the watches that the index keeps, in this order.
     ///
     /// # Errors
     /// If the requirements of the plugin's parents would take too much memory. Those of the parent stay as they are then.
@@ -239,7 +239,7 @@ impl<W> State<W> {
     }
 
     fn add(&mut self, interest: &Arc<Interest>, watches: Vec<Arc<W>>, now: Instant) -> Vec<Followed<W>> {
-        let with_watches = interest.needs.iter().zip(watches);
+        let with_watches = watched(&interest.needs).zip(watches);
         with_watches
             .map(|(need, watch)| {
                 let of_kind = self.kinds.entry(need.kind.clone()).or_insert_with(|| OfKind {
@@ -252,13 +252,16 @@ impl<W> State<W> {
                     of_kind.followed = Followed { watch, since: now };
                 }
                 let concerned = match &need.select {
-                    Select::Name(name) => of_kind.by_name.entry(key(need, name)).or_default(),
+                    Select::Name(name) => Some(of_kind.by_name.entry(key(need, name)).or_default()),
                     Select::Labels(selector) => {
                         let place = Place::of(need.namespace.as_ref(), selector);
-                        of_kind.by_labels.entry(place).or_default().entry(selector.clone()).or_default()
+                        Some(of_kind.by_labels.entry(place).or_default().entry(selector.clone()).or_default())
                     }
+                    Select::Nothing => None,
                 };
-                concerned.insert(address(interest), interest.clone());
+                if let Some(concerned) = concerned {
+                    concerned.insert(address(interest), interest.clone());
+                }
                 of_kind.followed.clone()
             })
             .collect()
@@ -278,6 +281,7 @@ impl<W> State<W> {
                         }
                     }
                 }
+                Select::Nothing => {}
             }
             if of_kind.by_name.is_empty() && of_kind.by_labels.is_empty() {
                 self.kinds.remove(&need.kind);

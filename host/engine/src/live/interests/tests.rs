@@ -260,7 +260,7 @@ fn related_equal_selectors_of_parents_are_kept_once() {
     }
     let selector = |name: &str| match &setup.interests.last(&plugin("echo"), &parent(name)).expect("kept")[0].select {
         Select::Labels(selector) => selector.clone(),
-        Select::Name(_) => unreachable!("it selects by labels"),
+        Select::Name(_) | Select::Nothing => unreachable!("it selects by labels"),
     };
     let (one, other) = (selector("a"), selector("b"));
     let terms = one.required_term().zip(other.required_term());

@@ -65,6 +65,7 @@ pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
         },
         children: descriptor.children.into_iter().map(child_rule).collect(),
         related: descriptor.related.iter().map(kind).collect(),
+        optional: Vec::new(),
         finalizes: descriptor.finalizes,
         ordered_deletion: false,
         ready_means: core::ReadyMeans::Applied,

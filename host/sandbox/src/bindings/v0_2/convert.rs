@@ -41,7 +41,7 @@ impl Lists<'_> {
             left_out: &beside.left_out,
             related,
             http: &beside.http,
-            kinds: &[],
+            kinds: &beside.kinds,
             now: request.now,
             config: request.config.as_deref(),
             capabilities: wit::Capabilities { features: &[], closed_namespaces: &beside.closed_namespaces },
@@ -56,16 +56,27 @@ pub(super) struct Beside<'a> {
     left_out: Vec<wit::LeftOut<'a>>,
     http: Vec<wit::HttpAnswer<'a>>,
     closed_namespaces: Vec<&'a str>,
+    kinds: Vec<wit::KindParam<'a>>,
 }
 
-/// The `apiVersion`s of the children that are left out.
-pub(super) fn left_out_versions(request: &core::Request) -> Vec<Cow<'_, str>> {
-    request.left_out.iter().map(|left| api_version(&left.child.kind)).collect()
+/// The `apiVersion`s of what a request has beside the lists of objects: the core stores group and version separately.
+pub(super) struct Versions<'a> {
+    left_out: Vec<Cow<'a, str>>,
+    kinds: Vec<Cow<'a, str>>,
+}
+
+impl<'a> Versions<'a> {
+    pub(super) fn of(request: &'a core::Request) -> Self {
+        Self {
+            left_out: request.left_out.iter().map(|left| api_version(&left.child.kind)).collect(),
+            kinds: request.offer.kinds.iter().map(api_version).collect(),
+        }
+    }
 }
 
 impl<'a> Beside<'a> {
-    pub(super) fn of(request: &'a core::Request, left_out_versions: &'a [Cow<'a, str>]) -> Self {
-        let left_out = request.left_out.iter().zip(left_out_versions).map(|(left, api_version)| wit::LeftOut {
+    pub(super) fn of(request: &'a core::Request, versions: &'a Versions<'a>) -> Self {
+        let left_out = request.left_out.iter().zip(&versions.left_out).map(|(left, api_version)| wit::LeftOut {
             child: wit::ChildRefParam {
                 kind: wit::KindParam { api_version, name: &left.child.kind.kind },
                 namespace: left.child.key.namespace.as_deref(),
@@ -73,13 +84,15 @@ impl<'a> Beside<'a> {
             },
             size: left.size,
         });
+        let kinds = request.offer.kinds.iter().zip(&versions.kinds);
         let not_granted = || Err(wit::HttpFailure::NotGranted(NOT_SENT));
         let answer = |id: &'a String| wit::HttpAnswer { id, stale: false, outcome: not_granted() };
         Self {
             parents: api_version(&request.parent.kind),
             left_out: left_out.collect(),
             http: request.unsent.iter().map(answer).collect(),
-            closed_namespaces: request.closed_namespaces.iter().map(|namespace| &**namespace).collect(),
+            closed_namespaces: request.offer.closed_namespaces.iter().map(|namespace| &**namespace).collect(),
+            kinds: kinds.map(|(kind, api_version)| wit::KindParam { api_version, name: &kind.kind }).collect(),
         }
     }
 }
@@ -115,9 +128,21 @@ fn observe<'a>(object: &'a core::Observed, more: &'a WorkedOut<'_>) -> wit::Obse
     }
 }
 
+/// The kinds that the cluster need not serve. A kind that is declared twice is optional only if both declarations say so.
+fn optional(descriptor: &wit::Descriptor) -> Vec<Gvk> {
+    let children = descriptor.children.iter().map(|rule| (kind(&rule.kind), rule.optional));
+    let all: Vec<_> = children.chain(descriptor.related.iter().map(|rule| (kind(&rule.kind), rule.optional))).collect();
+    let is_required = |one: &Gvk| all.iter().any(|(kind, is_optional)| kind == one && !is_optional);
+    let mut optional: Vec<_> = all.iter().map(|(kind, _)| kind).filter(|kind| !is_required(kind)).cloned().collect();
+    optional.sort();
+    optional.dedup();
+    optional
+}
+
 /// A descriptor without anything that [`super::not_built`] refuses.
 pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
     core::Descriptor {
+        optional: optional(&descriptor),
         name: descriptor.name,
         version: descriptor.version,
         description: descriptor.description,

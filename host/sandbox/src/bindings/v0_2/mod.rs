@@ -51,8 +51,8 @@ impl Instance {
         let worked_out = convert::worked_out(request);
         let lists = convert::Lists::of(request, &worked_out);
         let related = lists.related();
-        let left_out = convert::left_out_versions(request);
-        let beside = convert::Beside::of(request, &left_out);
+        let versions = convert::Versions::of(request);
+        let beside = convert::Beside::of(request, &versions);
         let request = lists.request(request, &related, &beside);
         let result = self.windlass_plugin_reconciler().call_reconcile(&mut store, request).await;
         let returned = |result: Result<types::Response, types::Failure>| {

@@ -16,9 +16,7 @@ pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
     };
     refuse(selector.annotations.is_some(), "a selector over annotations")?;
     // The plugin would be called again while its children go, and might want them back.
-    refuse(descriptor.finalizes && descriptor.ordered_deletion, "finalizes together with ordered-deletion")?;
-    let is_optional = descriptor.children.iter().any(|rule| rule.optional);
-    refuse(is_optional || descriptor.related.iter().any(|rule| rule.optional), "optional kinds")
+    refuse(descriptor.finalizes && descriptor.ordered_deletion, "finalizes together with ordered-deletion")
 }
 
 /// # Errors

@@ -46,7 +46,12 @@ async fn r10_child_is_deleted_for_the_one_that_replaces_it_only_if_that_one_is_r
 
     let (sent, applied) = renamed([invalid(), invalid()], false).await;
     assert_eq!(sent, ["create", "try out"], "the new one is invalid in the place of the old one as well");
-    assert_eq!((applied.problems.len(), applied.kept_from_pruning), (1, 1));
+    let [(_, WriteProblem::Rejected { message, .. })] = &*applied.problems else { panic!("{applied:?}") };
+    assert!(
+        message.contains("It would not be accepted in the place of Service default/old either: provided port"),
+        "{message}"
+    );
+    assert_eq!(applied.kept_from_pruning, 1);
 }
 
 #[tokio::test]
