@@ -148,8 +148,11 @@ impl Offline {
     fn read_grants(&self, known: &[Arc<Object>], required: &[Requirement]) -> ReadGrants {
         let grants = self.descriptor().related.iter().map(|kind| {
             let mut known = known.iter().filter(|object| *object.kind == *kind).peekable();
-            let named: Vec<_> =
-                required.iter().filter(|one| one.kind == *kind).flat_map(|one| &one.namespace).collect();
+            let named: Vec<_> = required
+                .iter()
+                .filter(|one| one.kind == *kind)
+                .flat_map(|one| one.namespaces.iter().flatten())
+                .collect();
             ReadGrant {
                 kind: Arc::new(kind.clone()),
                 namespaced: match known.peek() {
@@ -212,7 +215,7 @@ where
     }
 
     fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, Problem>> + Send {
-        ready(Ok(needs.iter().map(|need| Served::new(need.id.clone(), (self.find)(need))).collect()))
+        ready(Ok(Served::of(needs, needs.iter().map(&self.find))))
     }
 }
 

@@ -254,7 +254,8 @@ fn result_bytes(result: &PluginResult) -> u64 {
 fn response_bytes(response: &Response) -> usize {
     let requirement = |requirement: &Requirement| {
         let (Selection::Name(select) | Selection::Labels(select)) = &requirement.select;
-        requirement.id.len() + requirement.namespace.as_ref().map_or(0, String::len) + select.len()
+        let namespaces = requirement.namespaces.iter().flatten().map(String::len).sum::<usize>();
+        requirement.id.len() + namespaces + select.len()
     };
     response.children.iter().map(Vec::len).sum::<usize>()
         + response.status.as_ref().map_or(0, Vec::len)

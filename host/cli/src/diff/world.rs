@@ -337,9 +337,9 @@ impl World for Dry<'_> {
                     self.seen.lock().error(one_line(&format!("required objects: {error:#}")).into_owned());
                     ReadProblem::Unsettled
                 })?;
-                objects.push(Served::new(need.id.clone(), found));
+                objects.push(found);
             }
-            Ok(Selected { objects, took: Duration::ZERO })
+            Ok(Selected { objects: Served::of(needs, objects), took: Duration::ZERO })
         })
     }
 

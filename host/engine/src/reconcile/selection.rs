@@ -74,8 +74,7 @@ pub(super) async fn select(
         }
         took += clock().saturating_duration_since(began);
     }
-    let served = needs.iter().zip(found.objects).map(|(need, objects)| Served::new(need.id.clone(), objects));
-    Ok(Selected { objects: served.collect(), took })
+    Ok(Selected { objects: Served::of(needs, found.objects), took })
 }
 
 /// Adds the selector of a requirement to those of its kind and namespace.

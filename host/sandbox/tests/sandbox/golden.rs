@@ -167,7 +167,7 @@ fn response(response: raw::Response) -> Response {
     let requirement = |requirement: raw::Requirement| Requirement {
         id: requirement.id,
         kind: gvk(&requirement.kind),
-        namespace: requirement.namespace,
+        namespaces: requirement.namespace.map(|name| vec![name]),
         select: match requirement.select {
             raw::Selection::Name(name) => Selection::Name(name),
             raw::Selection::Labels(labels) => Selection::Labels(labels),

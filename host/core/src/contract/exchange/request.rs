@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::contract::offer::Offer;
 use crate::object::Object;
@@ -126,9 +126,15 @@ pub struct Requirement {
     /// The kind.
     #[serde(flatten)]
     pub kind: Gvk,
-    /// The namespace; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub namespace: Option<String>,
+    /// The namespaces; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped. A recording of an earlier release
+    /// has one as a text.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        alias = "namespace",
+        deserialize_with = "one_or_several"
+    )]
+    pub namespaces: Option<Vec<String>>,
     /// The selected objects.
     #[serde(flatten)]
     pub select: Selection,
@@ -142,4 +148,17 @@ pub enum Selection {
     Name(String),
     /// The objects that match this label selector, in kubectl's syntax.
     Labels(String),
+}
+
+fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Namespaces {
+        One(String),
+        Several(Vec<String>),
+    }
+    Ok(Some(match Namespaces::deserialize(deserializer)? {
+        Namespaces::One(name) => vec![name],
+        Namespaces::Several(names) => names,
+    }))
 }

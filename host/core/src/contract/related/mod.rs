@@ -5,7 +5,7 @@
 
 mod problem;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 
 pub use self::problem::{Denied, ReadProblem, Refusal};
@@ -53,7 +53,7 @@ pub struct ReadGrant {
 /// One resolved requirement: a kind, a namespace and a selection of objects.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Need {
-    /// The ID that the plugin chose, unique within a response.
+    /// The ID that the plugin chose. Needs that one requirement becomes have the same, one after the other.
     pub id: Arc<str>,
     /// The kind.
     pub kind: Arc<Gvk>,
@@ -126,7 +126,8 @@ impl ReadGrants {
         })
     }
 
-    /// Checks the requirements of a response for the parent with that key, and resolves them.
+    /// Checks the requirements of a response for the parent with that key, and resolves them: one that names several namespaces becomes a
+    /// need in each of them.
     ///
     /// # Errors
     /// The first requirement that is not allowed; the caller then rejects the whole response.
@@ -143,7 +144,7 @@ impl ReadGrants {
         }
         let mut ids = HashSet::with_capacity(requirements.len());
         let resolved = requirements.iter().enumerate().map(|(index, requirement)| {
-            let Requirement { id, kind, namespace, select } = requirement;
+            let Requirement { id, kind, namespaces, select } = requirement;
             if id.is_empty() || id.chars().count() > ID_MAX {
                 let id: String = id.chars().take(ID_MAX).collect();
                 let message = format!("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long");
@@ -156,19 +157,41 @@ impl ReadGrants {
             let (id, kind) = (id.as_str(), grant.kind.clone());
             let select = Select::of(select).map_err(|problem| grant.malformed(id, &problem))?;
             if grant.presence == Presence::Absent {
-                return Ok(Need { id: id.into(), kind, namespace: None, select: Select::Nothing });
+                return Ok(vec![Need { id: id.into(), kind, namespace: None, select: Select::Nothing }]);
             }
-            let namespace = namespace.as_deref().filter(|name| !name.is_empty());
-            let namespace = self.place(grant, id, parent, namespace)?;
-            Ok(Need { id: id.into(), kind, namespace, select })
+            let id: Arc<str> = id.into();
+            let places = self.places(grant, &id, parent, namespaces.as_deref())?;
+            let need = |namespace| Need { id: id.clone(), kind: kind.clone(), namespace, select: select.clone() };
+            Ok(places.into_iter().map(need).collect())
         });
-        let needs: Vec<_> = resolved.collect::<Result<_, _>>()?;
+        let needs = resolved.collect::<Result<Vec<Vec<_>>, _>>()?.concat();
+        if needs.len() > limit {
+            let count = needs.len();
+            let message =
+                format!("the requirements of the response name {count} namespaces, more than the limit of {limit}");
+            return Err(Refusal::invalid(message));
+        }
         match size_of(&needs) {
             size if size > PARENT_BYTES_MAX => Err(Refusal::invalid(format!(
                 "the requirements in the response take {size} bytes of memory, more than the limit of {PARENT_BYTES_MAX} for one \
                  parent; require fewer objects, or use shorter label selectors"
             ))),
             _ => Ok(needs),
+        }
+    }
+
+    /// Returns the namespaces to read in, each once, or why reading in one of them is not allowed.
+    fn places(
+        &self,
+        grant: &ReadGrant,
+        id: &str,
+        parent: &ObjectKey,
+        wanted: Option<&[String]>,
+    ) -> Result<BTreeSet<Option<Arc<str>>>, Refusal> {
+        match wanted {
+            None => Ok([self.place(grant, id, parent, None)?].into()),
+            Some([]) => Err(grant.malformed(id, "names no namespace: leave out the requirement, or name one")),
+            Some(names) => names.iter().map(|name| self.place(grant, id, parent, Some(name))).collect(),
         }
     }
 
@@ -320,7 +343,7 @@ impl Rounds {
     }
 }
 
-/// Compares requirements regardless of their order; IDs are unique in both.
+/// Compares requirements regardless of their order; none is twice in either.
 fn is_same(served: &[Need], required: &[Need]) -> bool {
     served == required || served.len() == required.len() && served.iter().all(|need| required.contains(need))
 }

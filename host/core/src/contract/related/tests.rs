@@ -1,6 +1,8 @@
 use serde_json::json;
 
 use super::*;
+use crate::contract::Phase;
+use crate::contract::snapshot::{Served, Snapshot};
 use crate::fixtures::object;
 use crate::object::reason::ParentReason;
 
@@ -33,7 +35,8 @@ fn grants() -> ReadGrants {
 }
 
 fn requirement(id: &str, name: &str, namespace: Option<&str>, select: Selection) -> Requirement {
-    Requirement { id: id.to_owned(), kind: kind("v1", name), namespace: namespace.map(str::to_owned), select }
+    let namespaces = namespace.filter(|name| !name.is_empty()).map(|name| vec![name.to_owned()]);
+    Requirement { id: id.to_owned(), kind: kind("v1", name), namespaces, select }
 }
 
 fn named(name: &str) -> Selection {
@@ -365,4 +368,36 @@ fn r24_requirement_of_an_absent_optional_kind_selects_nothing_until_the_kind_is_
     assert!(absent.are_like(&served) && absent != served);
     let invalid = [requirement("a", "Target", None, named("x/y"))];
     assert!(absent.resolve(&invalid, &parent, 64).is_err(), "an invalid name shows at once");
+}
+
+#[test]
+fn related_requirement_in_several_namespaces_is_a_need_in_each_and_one_answer() {
+    let grants = ReadGrants::new(host(), [grant("v1", "Secret", true, Some(&["shared", "tenants"]))]);
+    let parent = namespaced_parent();
+    let all = |names: &[&str]| Requirement {
+        namespaces: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+        ..requirement("a", "Secret", None, named("x"))
+    };
+    let resolved = |names: &[&str], limit| {
+        grants.resolve(&[all(names), requirement("b", "Secret", None, named("x"))], &parent, limit)
+    };
+    let needs = resolved(&["tenants", "shared", "tenants"], 3).expect("granted");
+    let places: Vec<_> = needs.iter().map(|need| (&*need.id, need.namespace.as_deref().expect("one"))).collect();
+    assert_eq!(places, [("a", "shared"), ("a", "tenants"), ("b", "shop")]);
+    let secret = |namespace: &str| {
+        object(
+            &json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x", "namespace": namespace, "uid": "u", "resourceVersion": "1"}}),
+        )
+    };
+    let found = ["shared", "tenants", "shop"].map(|namespace| vec![secret(namespace)]);
+    let served = Served::of(&needs, found);
+    let with = Snapshot { related: served, ..crate::fixtures::snapshot(&[]) };
+    let related = with.request(Phase::Sync).related;
+    let of: Vec<_> = related.iter().map(|one| (&*one.id, one.objects.len())).collect();
+    assert_eq!(of, [("a", 2), ("b", 1)]);
+
+    let refused = |names: &[&str], limit| resolved(names, limit).expect_err("refused").to_string();
+    assert!(refused(&[], 9).contains("names no namespace"));
+    assert!(refused(&["shared", "tenants"], 2).contains("name 3 namespaces, more than the limit of 2"));
+    assert!(refused(&["shared", "others"], 9).contains("in namespace others"), "nothing is read");
 }

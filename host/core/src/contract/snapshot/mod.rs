@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use crate::contract::desired::{DesiredChild, Grants};
 use crate::contract::offer::Offer;
+use crate::contract::related::Need;
 use crate::contract::{FinalizeCause, LeftOut, Limits, Observed, Phase, ReadyMeans, Related, Request, Response};
 use crate::object::Object;
 use crate::object::child::ChildId;
@@ -57,6 +58,17 @@ impl Served {
     pub fn new(id: Arc<str>, mut objects: Vec<Arc<Object>>) -> Self {
         objects.sort_by(|a, b| a.key.cmp(&b.key));
         Self { id, objects }
+    }
+
+    /// What was found for each requirement, from what was found for each need.
+    pub fn of(needs: &[Need], found: impl IntoIterator<Item = Vec<Arc<Object>>>) -> Vec<Self> {
+        let mut found = found.into_iter();
+        let of_one = needs.chunk_by(|one, next| one.id == next.id);
+        let served = of_one.filter_map(|of_one| {
+            let objects = found.by_ref().take(of_one.len()).flatten().collect();
+            Some(Self::new(of_one.first()?.id.clone(), objects))
+        });
+        served.collect()
     }
 
     fn related(&self) -> Related {

@@ -101,11 +101,12 @@ fn size_of_ref(ChildRef { kind, namespace, name }: &ChildRef) -> usize {
 }
 
 fn size_of_requirement(requirement: &Requirement) -> usize {
-    let Requirement { id, kind: Gvk { group, version, kind }, namespace, select } = requirement;
+    let Requirement { id, kind: Gvk { group, version, kind }, namespaces, select } = requirement;
     let (Selection::Name(select) | Selection::Labels(select)) = select;
     let kind = [&**group, &**version, &**kind].iter().map(|text| memory::shared(text.len())).sum::<usize>();
-    let texts = [Some(id), namespace.as_ref(), Some(select)].into_iter().flatten().map(|text| allocated(text.len()));
-    size_of::<Requirement>() + kind + texts.sum::<usize>()
+    let texts = [id, select].into_iter().chain(namespaces.iter().flatten()).map(|text| allocated(text.len()));
+    let list = allocated(size_of_val(namespaces.as_deref().unwrap_or_default()));
+    size_of::<Requirement>() + kind + list + texts.sum::<usize>()
 }
 
 #[cfg(test)]
@@ -136,11 +137,11 @@ mod tests {
     fn size_of_a_result_covers_every_text() {
         const LONG: usize = 1 << 20;
         let long = || "x".repeat(LONG);
-        let requirement = |namespace, select| Response {
+        let requirement = |namespace: Option<String>, select| Response {
             requirements: vec![Requirement {
                 id: "id".to_owned(),
                 kind: Gvk::from_api_version("v1", "Secret"),
-                namespace,
+                namespaces: namespace.map(|name| vec![name]),
                 select,
             }],
             ..Response::default()

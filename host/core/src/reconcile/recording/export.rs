@@ -232,7 +232,7 @@ impl Recorder<'_> {
         Requirement {
             id: self.text(&one.id),
             kind: Gvk::from_api_version(&self.text(&one.kind.api_version()), &self.text(&one.kind.kind)),
-            namespace: one.namespace.as_deref().map(|namespace| self.text(namespace)),
+            namespaces: one.namespaces.as_ref().map(|names| names.iter().map(|name| self.text(name)).collect()),
             select: match &one.select {
                 Selection::Name(name) => Selection::Name(self.text(name)),
                 Selection::Labels(labels) => Selection::Labels(self.text(labels)),

@@ -136,9 +136,16 @@ fn add_response(hash: &mut Parts, response: &Response) {
         add(hash, [<&str>::from(event_type), reason, message].map(str::as_bytes));
     }
     add(hash, [b"requirements", &count(requirements.len())]);
-    for Requirement { id, kind, namespace, select } in requirements {
+    for Requirement { id, kind, namespaces, select } in requirements {
         add(hash, [id, &*kind.api_version(), &*kind.kind].map(str::as_bytes));
-        add(hash, [&[u8::from(namespace.is_some())], namespace.as_deref().unwrap_or_default().as_bytes()]);
+        // One namespace has the parts that it had when there could only be one.
+        let names = namespaces.as_deref().unwrap_or_default();
+        let first = names.first().map(String::as_bytes).unwrap_or_default();
+        add(hash, [&[u8::from(namespaces.is_some())], first]);
+        if namespaces.is_some() && names.len() != 1 {
+            add(hash, [b"namespaces", &count(names.len())]);
+            names.iter().skip(1).for_each(|name| hash.add(name.as_bytes()));
+        }
         let (how, select) = match select {
             Selection::Name(name) => ("name", name),
             Selection::Labels(labels) => ("labels", labels),

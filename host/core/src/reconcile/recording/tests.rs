@@ -232,11 +232,11 @@ fn digest_of_a_result_covers_every_part() {
         events: vec![Event { event_type, reason: reason.to_owned(), message: message.to_owned() }],
         ..base.clone()
     };
-    let requirement = |id: &str, kind: &str, namespace: Option<&str>, select| Response {
+    let requirement = |id: &str, kind: &str, namespaces: Option<&[&str]>, select| Response {
         requirements: vec![Requirement {
             id: id.to_owned(),
             kind: Gvk::from_api_version("v1", kind),
-            namespace: namespace.map(str::to_owned),
+            namespaces: namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
             select,
         }],
         ..base.clone()
@@ -256,8 +256,11 @@ fn digest_of_a_result_covers_every_part() {
         requirement("id", "Secret", None, name("a")),
         requirement("other", "Secret", None, name("a")),
         requirement("id", "ConfigMap", None, name("a")),
-        requirement("id", "Secret", Some(""), name("a")),
-        requirement("id", "Secret", Some("shop"), name("a")),
+        requirement("id", "Secret", Some(&[]), name("a")),
+        requirement("id", "Secret", Some(&[""]), name("a")),
+        requirement("id", "Secret", Some(&["shop", "bank"]), name("a")),
+        requirement("id", "Secret", Some(&["bank"]), name("a")),
+        requirement("id", "Secret", Some(&["shop"]), name("a")),
         requirement("id", "Secret", None, name("b")),
         requirement("id", "Secret", None, Selection::Labels("a".to_owned())),
     ];

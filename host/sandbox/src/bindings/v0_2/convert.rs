@@ -237,12 +237,9 @@ fn requirement(requirement: wit::Requirement) -> Returned<core::Requirement> {
     Ok(core::Requirement {
         id: id.clone(),
         kind: kind(&requirement.kind),
-        namespace: match requirement.namespaces {
+        namespaces: match requirement.namespaces {
             wit::Namespaces::OfParent => None,
-            wit::Namespaces::Named(names) => match <[String; 1]>::try_from(names) {
-                Ok([name]) => Some(name),
-                Err(_) => return Err(not_built("a requirement in other than one namespace")),
-            },
+            wit::Namespaces::Named(names) => Some(names),
             wit::Namespaces::All => return Err(not_built("a requirement in all namespaces")),
         },
         select: match requirement.select {
