@@ -6,7 +6,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use serde_json::{Value, json};
 use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
@@ -35,6 +35,8 @@ pub struct Offline {
     /// The parent kind.
     pub kind: Arc<Gvk>,
     plugin: PluginName,
+    /// Optional kinds that do not exist.
+    absent: Vec<Gvk>,
     /// Limits of its calls and responses.
     pub limits: Limits,
 }
@@ -48,7 +50,23 @@ impl Offline {
         let descriptor = component.descriptor();
         let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
         let (kind, plugin) = (Arc::new(declared.kind().clone()), descriptor.name.parse()?);
-        Ok(Self { component, declared, kind, plugin, limits: Limits::default() })
+        Ok(Self { component, declared, kind, plugin, absent: Vec::new(), limits: Limits::default() })
+    }
+
+    /// The same, in a cluster that does not serve these optional kinds.
+    ///
+    /// # Errors
+    /// If the component does not declare one of them as optional.
+    pub fn without(self, absent: Vec<Gvk>) -> anyhow::Result<Self> {
+        let optional = &self.descriptor().optional;
+        match absent.iter().find(|kind| !optional.contains(kind)) {
+            None => Ok(Self { absent, ..self }),
+            Some(kind) if optional.is_empty() => bail!("{kind} is not optional: the component has no optional kinds"),
+            Some(kind) => {
+                let optional: Vec<_> = optional.iter().map(ToString::to_string).collect();
+                bail!("{kind} is not optional: the optional kinds of the component are {}", optional.join(", "))
+            }
+        }
     }
 
     /// The component's descriptor.
@@ -105,13 +123,18 @@ impl Offline {
         Request { now, offer: self.offer(), ..request }
     }
 
-    /// What a component is offered without a cluster: all its optional kinds exist.
+    /// What a component is offered without a cluster: all its optional kinds exist, but for those that a user leaves out.
     fn offer(&self) -> Arc<Offer> {
-        Arc::new(Offer { kinds: self.descriptor().optional.clone(), ..Offer::default() })
+        let kinds = self.descriptor().optional.iter().filter(|kind| !self.absent.contains(kind));
+        Arc::new(Offer { kinds: kinds.cloned().collect(), ..Offer::default() })
     }
 
     fn presence(&self, kind: &Gvk) -> Presence {
-        if self.descriptor().optional.contains(kind) { Presence::Served } else { Presence::Required }
+        match (self.absent.contains(kind), self.descriptor().optional.contains(kind)) {
+            (true, _) => Presence::Absent,
+            (false, true) => Presence::Served,
+            (false, false) => Presence::Required,
+        }
     }
 
     /// Calls the plugin until its requirements are final. `call` runs one call, `find` returns the objects that a

@@ -19,6 +19,7 @@ use windlass_core::contract::{CallReport, Failure, Note, Phase};
 use windlass_core::object::Object;
 use windlass_core::plugin::schema::structural as schema;
 use windlass_core::reconcile::outcome::{Outcome, Problem};
+use windlass_core::value::ids::Gvk;
 use windlass_sandbox::{Ambient, run_here};
 
 use self::input::{Given, Input, read_parents, title};
@@ -37,6 +38,7 @@ use super::{INPUT_REJECTED, INVALID_PARENT, secrets};
   windlass render echo.wasm -f echo.yaml --show-secrets | kubectl diff -f -
   kubectl get echo demo -o yaml | windlass render echo.wasm -f - --full
   windlass render echo.wasm -f echo.yaml --children pods.yaml
+  windlass render app.wasm -f app.yaml --without ServiceMonitor.v1.monitoring.coreos.com
   kubectl get secrets,nodes -A -o yaml | windlass render echo.wasm -f echo.yaml --related -
   kubectl get echoes -A -o yaml | windlass render echo.wasm -f - --full -o json
   windlass render echo.wasm -f team-a.yaml -f team-b.yaml
@@ -75,6 +77,10 @@ pub struct Args {
     /// The Plugin's spec.config: a YAML or JSON file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
+    /// Render as in a cluster that does not serve this optional kind of the component (`ServiceMonitor.v1.monitoring.coreos.com`); may be
+    /// repeated
+    #[arg(long, value_name = "KIND")]
+    without: Vec<Gvk>,
     /// Pass the parents to the plugin even if they do not match the schema of the component's CRD
     #[arg(long)]
     no_validate: bool,
@@ -106,7 +112,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         super::Cli::command().error(ErrorKind::ArgumentConflict, problem).exit();
     }
     check_standard_input(args.parents.iter().chain(&args.children).chain(&args.related).chain(&args.config))?;
-    let offline = Offline::new(args.component.load()?)?;
+    let offline = Offline::new(args.component.load()?)?.without(args.without.clone())?;
     let (parents, beside) = read_parents(&args.parents, &offline.kind)?;
     let input = Input::read(args, beside, parents.len() > 1)?;
     offline.check_config(input.config.as_deref())?;
@@ -206,6 +212,10 @@ fn render(
         Ok(desired) => desired,
         Err(refusal) => return Ok(failed("refused", &refusal.to_string())),
     };
+    for kind in &desired.absent {
+        let parent = parent_name.map(|parent| format!("{parent}: ")).unwrap_or_default();
+        err!("note: {parent}children of {kind} are left out");
+    }
     let mut has_masks = false;
     let bodies = desired.children.iter().map(|child| {
         let mut body = object_of(&child.body);

@@ -52,9 +52,9 @@ impl Kinds {
         self.state.lock().concerns.insert(plugin.clone(), concern);
     }
 
-    /// Whether a CRD that the Plugin depends on changed within this time.
-    pub(super) fn changed_within(&self, plugin: &PluginName, time: Duration) -> bool {
-        self.state.lock().changed.get(plugin).is_some_and(|at| clock::since(*at) < time)
+    /// How long ago a CRD changed that the Plugin depends on; none if none has changed.
+    pub(super) fn since_change(&self, plugin: &PluginName) -> Option<Duration> {
+        self.state.lock().changed.get(plugin).map(|at| clock::since(*at))
     }
 
     /// Removes a deleted Plugin.

@@ -69,8 +69,6 @@ const DRAIN: Duration = Duration::from_millis(100);
 const UNSETTLED: Duration = Duration::from_secs(10);
 /// Time within which the API server serves the kind of a CRD that changed.
 const SERVED_WITHIN: Duration = Duration::from_mins(1);
-/// Time until the next reconcile of a Plugin while an optional kind may be served any moment.
-const UNTIL_SERVED: Duration = Duration::from_secs(2);
 /// Time until the next reconcile of a Plugin whose component exceeds its request rate.
 const LIMITED: Duration = Duration::from_mins(1);
 
@@ -169,11 +167,10 @@ impl Plugins {
         let requeue = match &result {
             // Granting permissions causes no event, so retry with a backoff.
             Ok(findings) if findings.lacking.is_some() => Requeue::Backoff(Duration::ZERO),
-            Ok(_) if self.awaits_optional_kinds(name) => Requeue::Pause(UNTIL_SERVED),
             Ok(_) if is_unsettled => Requeue::Pause(UNSETTLED),
             // New tokens of the request budget cause no event.
             Ok(_) if self.is_limited(name) => Requeue::Pause(LIMITED),
-            Ok(_) => Requeue::Settled(None),
+            Ok(_) => self.until_served(name).map_or(Requeue::Settled(None), Requeue::Pause),
             Err(problem) => problem.requeue,
         };
         self.remember(name, object, &result, requeue == Requeue::Settled(None));
@@ -194,11 +191,13 @@ impl Plugins {
         self.report(name, object, &result, requeue).await
     }
 
-    /// Whether a CRD has changed that may define an optional kind which is not served yet: the API server serves a kind a moment after the
-    /// CRD says so.
-    fn awaits_optional_kinds(&self, name: &PluginName) -> bool {
-        let is_absent = |live: Arc<Live>| live.terms.offer.kinds.len() < live.component.descriptor().optional.len();
-        self.registry.get(name).is_some_and(is_absent) && self.kinds.changed_within(name, SERVED_WITHIN)
+    /// When to look again for an optional kind that is not served, if a CRD has changed that may define it: the API server serves a kind a
+    /// moment after the CRD says so, which causes no event. Each wait is as long as all before it.
+    fn until_served(&self, name: &PluginName) -> Option<Duration> {
+        let live = self.registry.get(name)?;
+        let is_absent = live.terms.offer.kinds.len() < live.component.descriptor().optional.len();
+        let since = self.kinds.since_change(name).filter(|since| is_absent && *since < SERVED_WITHIN)?;
+        Some(since.max(Duration::from_secs(1)))
     }
 
     /// Whether a live component exceeds its request rate.

@@ -181,6 +181,33 @@ fn command_whose_output_is_closed_ends_without_a_message() {
 }
 
 #[test]
+fn r24_render_leaves_out_the_children_of_an_optional_kind_that_a_cluster_lacks() {
+    const MONITOR: &str = "Monitor.v1.optional.example";
+    let (folder, component) = (tempfile::tempdir().expect("a temporary folder"), path("puppets/puppet-staged"));
+    let child =
+        |api_version: &str, kind: &str| json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web"}});
+    let children = [child("v1", "ConfigMap"), child("optional.example/v1", "Monitor")];
+    let parent = file(
+        &folder,
+        &json!({
+            "apiVersion": "puppets.example/v1", "kind": "StagedPuppet", "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"children": children, "requirements": ["targets"]},
+        }),
+    );
+    let rendered =
+        |without: &[&str]| run_offline(&[&["render", &component, "-f", &parent, "-o", "name"], without].concat());
+    let (code, all, _) = rendered(&[]);
+    assert_eq!((code, all.lines().count()), (0, 2), "{all}");
+    let (code, without, stderr) = rendered(&["--without", MONITOR, "--without", "Target.v1.optional.example"]);
+    assert_eq!((code, without.lines().count()), (0, 1), "{without}");
+    assert!(stderr.contains(&format!("children of {MONITOR} are left out")), "{stderr}");
+    assert!(stderr.contains("[] [targets: 0]"), "the plugin is told so, and its requirement is answered: {stderr}");
+    let (code, _, stderr) = rendered(&["--without", "ConfigMap.v1"]);
+    assert_eq!(code, 3, "{stderr}");
+    assert!(stderr.contains("ConfigMap.v1 is not optional") && stderr.contains(MONITOR), "{stderr}");
+}
+
+#[test]
 fn render_prints_the_plugins_log_on_standard_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let parent = json!({

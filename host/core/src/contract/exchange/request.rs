@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use crate::contract::offer::Offer;
 use crate::object::Object;
@@ -120,24 +120,47 @@ pub struct Related {
 
 /// A request to read objects that the plugin does not own.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "WrittenRequirement", into = "WrittenRequirement")]
 pub struct Requirement {
     /// ID that the plugin chose, unique within a response.
     pub id: String,
     /// The kind.
-    #[serde(flatten)]
     pub kind: Gvk,
-    /// The namespaces; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped. A recording of an earlier release
-    /// has one as a text.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        alias = "namespace",
-        deserialize_with = "one_or_several"
-    )]
+    /// The namespaces; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
     pub namespaces: Option<Vec<String>>,
     /// The selected objects.
-    #[serde(flatten)]
     pub select: Selection,
+}
+
+/// A requirement as recordings have it, and golden cases: one namespace is a text, as in contract 0.1, and several are a list.
+#[derive(Serialize, Deserialize)]
+struct WrittenRequirement {
+    id: String,
+    #[serde(flatten)]
+    kind: Gvk,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespace: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    namespaces: Option<Vec<String>>,
+    #[serde(flatten)]
+    select: Selection,
+}
+
+impl From<Requirement> for WrittenRequirement {
+    fn from(Requirement { id, kind, namespaces, select }: Requirement) -> Self {
+        let (namespace, namespaces) = match namespaces.map(<[String; 1]>::try_from) {
+            None => (None, None),
+            Some(Ok([one])) => (Some(one), None),
+            Some(Err(several)) => (None, Some(several)),
+        };
+        Self { id, kind, namespace, namespaces, select }
+    }
+}
+
+impl From<WrittenRequirement> for Requirement {
+    fn from(WrittenRequirement { id, kind, namespace, namespaces, select }: WrittenRequirement) -> Self {
+        Self { id, kind, namespaces: namespaces.or_else(|| namespace.map(|one| vec![one])), select }
+    }
 }
 
 /// The objects that a [`Requirement`] selects.
@@ -148,17 +171,4 @@ pub enum Selection {
     Name(String),
     /// The objects that match this label selector, in kubectl's syntax.
     Labels(String),
-}
-
-fn one_or_several<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum Namespaces {
-        One(String),
-        Several(Vec<String>),
-    }
-    Ok(Some(match Namespaces::deserialize(deserializer)? {
-        Namespaces::One(name) => vec![name],
-        Namespaces::Several(names) => names,
-    }))
 }

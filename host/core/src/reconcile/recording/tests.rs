@@ -279,3 +279,21 @@ fn digest_of_a_result_covers_every_part() {
     let both = format!("{FORMAT} {}", digest(&Ok(Ok(event(EventType::Warning, "A", "b")))));
     expect_test::expect!["2 sha256:6bbc779cae4284c673efe3ff7a8579869b7b5b13234cde35b69c3fc6bb176ee0"].assert_eq(&both);
 }
+
+#[test]
+fn requirement_in_one_namespace_is_recorded_as_in_contract_0_1_and_in_several_as_a_list() {
+    for (namespaces, text) in [
+        (None, r#"{"id":"a","apiVersion":"v1","kind":"Secret","name":"x"}"#),
+        (Some(&["shop"][..]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespace":"shop","name":"x"}"#),
+        (Some(&["a", "b"]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespaces":["a","b"],"name":"x"}"#),
+    ] {
+        let requirement = Requirement {
+            id: "a".to_owned(),
+            kind: Gvk::from_api_version("v1", "Secret"),
+            namespaces: namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+            select: Selection::Name("x".to_owned()),
+        };
+        assert_eq!(serde_json::to_string(&requirement).expect("JSON"), text);
+        assert_eq!(serde_json::from_str::<Requirement>(text).expect("a requirement"), requirement);
+    }
+}
