@@ -242,7 +242,7 @@ mod tests {
             Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries
             Kubernetes   1.30 or newer
             Children     Pod.v1, recreated one by one, each after the one before is Ready
-                         Secret.v1, kept until a user deletes it
+                         Secret.v1 (optional), kept until a user deletes it
             Reads        none
             Finalizes    yes: parents get a finalizer
             Deletion     of the children by stage; parents get a finalizer

@@ -24,11 +24,15 @@ struct Blocked<'a> {
 pub fn is_early(change: &Change) -> Option<String> {
     let (before, after) = (change.before.as_deref()?, change.after.as_deref()?);
     let observed = |of: &Value| of.pointer("/status/observedGeneration").cloned();
-    // Children that are not ready yet are applied, unless others wait for them.
+    // Children that are not ready yet are applied, unless others wait for them, and so is the response of a plugin that waits.
     let is_applied = |message: &str| !["waits for", "wait for"].iter().any(|waits| message.contains(waits));
     let is_unready = |one| text(one, "/reason") == "WaitingForReady" && is_applied(text(one, "/message"));
-    let works = conditions(after)
-        .any(|one| text(one, "/type") == "Reconciling" && text(one, "/status") == "True" && !is_unready(one));
+    let works = conditions(after).any(|one| {
+        text(one, "/type") == "Reconciling"
+            && text(one, "/status") == "True"
+            && !is_unready(one)
+            && text(one, "/reason") != "Waiting"
+    });
     let is_of_parent = OPERATORS.iter().any(|operator| operator.parents == change.id.resource);
     (is_of_parent && works && observed(before) != observed(after))
         .then(|| "observedGeneration is that of a generation that is not applied yet".to_owned())

@@ -36,8 +36,8 @@ pub struct Operator {
 
 /// The Plugins: one whose parents have no finalizer, one whose parents have one, and one whose children change one after the other; and
 /// for some histories one that owns Roles, too, one whose parents are cluster-scoped, one whose parents are of a kind that exists
-/// without it, and one whose children have stages.
-pub const OPERATORS: [Operator; 7] = [
+/// without it, one whose children have stages, and one that waits for a time.
+pub const OPERATORS: [Operator; 8] = [
     Operator {
         name: "puppet",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet",
@@ -84,6 +84,13 @@ pub const OPERATORS: [Operator; 7] = [
         name: "puppet-staged",
         account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-staged",
         parents: "stagedpuppets.puppets.example",
+        is_usual: false,
+        existing: None,
+    },
+    Operator {
+        name: "puppet-scheduled",
+        account: "system:serviceaccount:windlass-system:windlass-plugin-puppet-scheduled",
+        parents: "scheduledpuppets.puppets.example",
         is_usual: false,
         existing: None,
     },

@@ -185,6 +185,10 @@ async fn show_later(world: &Dry<'_>) {
             world.seen.lock().show(ChildId::of(&live), Verb::BlockedRecreation, Some(live), Some(after));
         }
     }
+    // What is created later may take what these hold.
+    for live in deletes {
+        world.seen.lock().show(ChildId::of(&live), Verb::Delete, Some(live), None);
+    }
     for child in creates {
         if let Some(snapshot) = &snapshot
             && let (child, Err(failed)) =
@@ -192,9 +196,6 @@ async fn show_later(world: &Dry<'_>) {
         {
             world.seen.lock().fail(&child, failed.problem);
         }
-    }
-    for live in deletes {
-        world.seen.lock().show(ChildId::of(&live), Verb::Delete, Some(live), None);
     }
     for (live, child) in changes {
         let is_recreated =

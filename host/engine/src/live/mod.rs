@@ -146,7 +146,9 @@ impl Live {
     /// Whether another `Live` would reconcile every parent in the same way: component, kinds, grants, config, limits
     /// and permissions are the same.
     pub fn decides_like(&self, other: &Self) -> bool {
-        self.terms.offer == other.terms.offer && self.is_rolled_out_like(other)
+        self.terms.grants == other.terms.grants
+            && self.terms.reads == other.terms.reads
+            && self.is_rolled_out_like(other)
     }
 
     /// Whether another `Live` would reconcile every parent in the same way, but for the optional kinds that the cluster serves. These come

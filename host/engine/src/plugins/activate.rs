@@ -132,7 +132,7 @@ impl Plugins {
         if let Some(live) = self.registry.get(&prepared.terms.name)
             && Arc::ptr_eq(&live.shared.state, &prepared.shared.state)
         {
-            return self.take_up_optional_kinds(object, prepared).await;
+            return self.take_up_optional_kinds(object, plugin, prepared).await;
         }
         let status = plugin.status.as_ref();
         let was_live = status.and_then(|status| status.active_digest.as_deref());
@@ -151,7 +151,13 @@ impl Plugins {
 
     /// Goes on with the live component after optional kinds came or went: every parent is reconciled, and nothing is rolled out. Returns
     /// the permissions that the ServiceAccount lacks.
-    async fn take_up_optional_kinds(&self, object: &Object, prepared: Live) -> Result<Option<Lacking>, Problem> {
+    async fn take_up_optional_kinds(
+        &self,
+        object: &Object,
+        plugin: &Plugin,
+        prepared: Live,
+    ) -> Result<Option<Lacking>, Problem> {
+        self.ensure_finalizer(object, plugin, prepared.terms.sets_finalizer()).await?;
         let lacking = permissions::review(&self.ask, &prepared).await?;
         tracing::info!(plugin = %prepared.terms.name, kinds = ?prepared.terms.offer.kinds, "the cluster serves other optional kinds");
         self.publish(object, prepared, Wave::Changed)?;

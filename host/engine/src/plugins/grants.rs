@@ -111,13 +111,16 @@ async fn find(
 ) -> Result<(Option<Found>, Presence), Problem> {
     let is_optional = descriptor.optional.contains(kind);
     match look_up(discovery, kind, PluginReason::ChildKindMissing, does).await {
-        Ok((_, capabilities)) if is_optional && !capabilities.supports_operation("create") => {
-            Ok((None, Presence::Absent))
-        }
+        Ok((_, capabilities)) if is_optional && is_being_deleted(&capabilities) => Ok((None, Presence::Absent)),
         Ok(found) => Ok((Some(found), if is_optional { Presence::Served } else { Presence::Required })),
         Err(problem) if is_optional && problem.reason == PluginReason::ChildKindMissing => Ok((None, Presence::Absent)),
         Err(problem) => Err(problem),
     }
+}
+
+/// Whether the CRD of a kind is being deleted: then its objects can be deleted, and none created.
+fn is_being_deleted(capabilities: &ApiCapabilities) -> bool {
+    capabilities.supports_operation("delete") && !capabilities.supports_operation("create")
 }
 
 /// Looks up a kind. `if_missing` is the reason of the problem if the cluster does not serve the kind, and `does` is what the

@@ -191,13 +191,12 @@ impl Plugins {
         self.report(name, object, &result, requeue).await
     }
 
-    /// When to look again for an optional kind that is not served, if a CRD has changed that may define it: the API server serves a kind a
-    /// moment after the CRD says so, which causes no event. Each wait is as long as all before it.
-    fn until_served(&self, name: &PluginName) -> Option<Duration> {
-        let live = self.registry.get(name)?;
-        let is_absent = live.terms.offer.kinds.len() < live.component.descriptor().optional.len();
-        let since = self.kinds.since_change(name).filter(|since| is_absent && *since < SERVED_WITHIN)?;
-        Some(since.max(Duration::from_secs(1)))
+    /// When to look again for optional kinds, if a CRD has changed that may define one: the API server serves a kind, or no longer, a moment
+    /// after the CRD says so, which causes no event. Each wait is as long as all before it.
+    pub(super) fn until_served(&self, name: &PluginName) -> Option<Duration> {
+        let has_optional = |live: Arc<Live>| !live.component.descriptor().optional.is_empty();
+        let since = self.kinds.since_change(name).filter(|since| *since < SERVED_WITHIN)?;
+        self.registry.get(name).is_some_and(has_optional).then(|| since.max(Duration::from_secs(1)))
     }
 
     /// Whether a live component exceeds its request rate.

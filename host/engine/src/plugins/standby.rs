@@ -60,7 +60,7 @@ impl Plugins {
             return Requeue::Settled(None);
         }
         match self.follow_leader(name, object).await {
-            Ok(()) => Requeue::Settled(None),
+            Ok(()) => self.until_served(name).map_or(Requeue::Settled(None), Requeue::Pause),
             Err(problem) => {
                 tracing::info!(plugin = %name, message = problem.message, "the leader must reconcile this host's share yet");
                 problem.requeue

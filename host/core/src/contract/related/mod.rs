@@ -167,8 +167,9 @@ impl ReadGrants {
         let needs = resolved.collect::<Result<Vec<Vec<_>>, _>>()?.concat();
         if needs.len() > limit {
             let count = needs.len();
-            let message =
-                format!("the requirements of the response name {count} namespaces, more than the limit of {limit}");
+            let message = format!(
+                "the requirements of the response are of {count} namespaces in all, more than the limit of {limit}"
+            );
             return Err(Refusal::invalid(message));
         }
         match size_of(&needs) {
@@ -190,6 +191,8 @@ impl ReadGrants {
     ) -> Result<BTreeSet<Option<Arc<str>>>, Refusal> {
         match wanted {
             None => Ok([self.place(grant, id, parent, None)?].into()),
+            // Contract 0.1 has always taken it for none.
+            Some([empty]) if empty.is_empty() => Ok([self.place(grant, id, parent, None)?].into()),
             Some([]) => Err(grant.malformed(id, "names no namespace: leave out the requirement, or name one")),
             Some(names) => names.iter().map(|name| self.place(grant, id, parent, Some(name))).collect(),
         }

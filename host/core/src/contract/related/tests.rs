@@ -35,7 +35,7 @@ fn grants() -> ReadGrants {
 }
 
 fn requirement(id: &str, name: &str, namespace: Option<&str>, select: Selection) -> Requirement {
-    let namespaces = namespace.filter(|name| !name.is_empty()).map(|name| vec![name.to_owned()]);
+    let namespaces = namespace.map(|name| vec![name.to_owned()]);
     Requirement { id: id.to_owned(), kind: kind("v1", name), namespaces, select }
 }
 
@@ -398,6 +398,6 @@ fn related_requirement_in_several_namespaces_is_a_need_in_each_and_one_answer() 
 
     let refused = |names: &[&str], limit| resolved(names, limit).expect_err("refused").to_string();
     assert!(refused(&[], 9).contains("names no namespace"));
-    assert!(refused(&["shared", "tenants"], 2).contains("name 3 namespaces, more than the limit of 2"));
+    assert!(refused(&["shared", "tenants"], 2).contains("are of 3 namespaces in all, more than the limit of 2"));
     assert!(refused(&["shared", "others"], 9).contains("in namespace others"), "nothing is read");
 }

@@ -19,7 +19,7 @@ use crate::reconcile::api_response::{Ack, Refused};
 use crate::reconcile::applied::{Applied, Effect, Failed, Kept, WriteResult, Wrote};
 use crate::reconcile::claim::{Claim, claim, marks, may_be_adopted, owner_of};
 use crate::reconcile::next_step::{FinalizerChange, finalizers_with};
-use crate::reconcile::outcome::{Rejection, WriteProblem};
+use crate::reconcile::outcome::WriteProblem;
 use crate::reconcile::plan::{Plan, Target, Write, differing};
 use crate::reconcile::waves::send_wave;
 use crate::reconcile::world::{ApiRequest, Force, Part, Prepared, Read, Writing};
@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub struct Others {
     /// The children that it creates, this one among them.
     creates: Vec<ChildId>,
-    /// The children that it deletes after all writes.
+    /// The children that it deletes after all writes, or to make room for others.
     deletes: Vec<Delete>,
 }
 
@@ -46,7 +46,8 @@ pub async fn carry_out(world: &dyn Writing, snapshot: &Snapshot, mut plan: Plan)
     let mut applied = Applied::default();
     let prunes = plan.take_due_prunes();
     let creates = plan.writes.iter().filter(|write| matches!(write, Write::Create(_))).map(Write::child).collect();
-    let others = Others { creates, deletes: prunes.iter().flatten().cloned().collect() };
+    let room = plan.leaving.take().map(|leaving| leaving.room).unwrap_or_default();
+    let others = Others { creates, deletes: prunes.iter().flatten().cloned().chain(room).collect() };
     let mut writes = plan.writes.into_iter().peekable();
     while let Some(first) = writes.next() {
         let rank = rank_of(&first);
@@ -105,15 +106,14 @@ async fn create_or_make_room(
         Err(refused) => refused,
     };
     let failed = Failed::of(&refused, Subject::Child(child.id()));
-    let may_be_for_room = failed.awaited.is_none()
-        && matches!(failed.problem, WriteProblem::Rejected { rejection: Rejection::Other, .. });
+    let mut named = refused.invalid_fields().peekable();
+    // A name, a label, a policy or a permission is not what another child holds.
+    let is_of_spec = named.peek().is_some() && named.all(|field| field.starts_with("spec."));
     match others.deletes.iter().find(|delete| child.replaces(&delete.child)) {
-        Some(old) if may_be_for_room => {
-            match check_is_in_the_way(world, snapshot, (old, child), failed.problem).await {
-                Ok(()) => delete(world, snapshot, old.clone(), Effect::MadeRoom).await,
-                Err(problem) => (child.id(), Err(problem.into())),
-            }
-        }
+        Some(old) if is_of_spec => match check_is_in_the_way(world, snapshot, (old, child), failed.problem).await {
+            Ok(()) => delete(world, snapshot, old.clone(), Effect::MadeRoom).await,
+            Err(problem) => (child.id(), Err(problem.into())),
+        },
         _ => (child.id(), Err(failed)),
     }
 }

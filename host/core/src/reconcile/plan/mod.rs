@@ -56,6 +56,8 @@ pub struct Leaving {
     pub deleting: Vec<Delete>,
     /// Those that must be gone before children of lower stages are deleted.
     pub first: Vec<ChildId>,
+    /// Those that are not due, and go all the same if they are in the way of others that replace them (rule R10).
+    pub room: Vec<Delete>,
 }
 
 /// One write towards the desired state.
@@ -135,17 +137,15 @@ impl Plan {
 
     /// Removes the deletes that are not due; later plans contain them again.
     ///
-    /// None is due while a desired child waits for a deletion, but for those of which the creation of another may depend. While children wait for
+    /// None is due while a desired child waits for a deletion. While children wait for
     /// lower stages, only deletes of stages below theirs are due. During a rolling update, only deletes of the rolling kinds are due, that
     /// is, a scale-down: children that have not changed yet may depend on all other children that they used. Of several stages, only
     /// deletes of the highest one are due, until its children are gone.
     pub fn put_off_prunes(&mut self) {
         let Self { writes, prunes, rolling, .. } = self;
-        // Children that others replace are due.
-        let is_replaced = |delete: &Delete| writes.iter().any(|write| write.replaces(&delete.child));
-        let (replaced, mut rest): (Vec<_>, Vec<_>) = std::mem::take(prunes).into_iter().partition(is_replaced);
-        rest.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
-        self.prunes = rest;
+        let is_replaced = |delete: &&Delete| writes.iter().any(|write| write.replaces(&delete.child));
+        let mut room: Vec<_> = prunes.iter().filter(is_replaced).cloned().collect();
+        prunes.retain(|delete| rolling.is_empty() || rolling.iter().any(|waiting| waiting.kind == delete.child.kind));
         if self.waits() {
             self.prunes.clear();
         }
@@ -153,7 +153,12 @@ impl Plan {
             self.prunes.retain(|delete| delete.stage < staged.from);
         }
         self.put_off_lower_stages();
-        self.prunes.extend(replaced);
+        room.retain(|delete| !self.prunes.contains(delete));
+        if !room.is_empty() {
+            let leaving = self.leaving.get_or_insert_default();
+            room.retain(|delete| !leaving.room.contains(delete));
+            leaving.room.append(&mut room);
+        }
     }
 
     /// Of several stages, leaves the deletes of the highest one.
@@ -225,6 +230,9 @@ impl Plan {
     /// would be a smaller share when it counts them.
     pub fn obey(&mut self, verdict: &Verdict) {
         self.held = std::mem::take(&mut self.prunes);
+        let Self { writes, held, .. } = self;
+        // What the guard holds may be in the way of these: the parent says what a user must allow.
+        writes.retain(|write| !held.iter().any(|delete| write.replaces(&delete.child)));
         if verdict.stop == Stop::ForLeader {
             self.writes.clear();
         }
@@ -258,6 +266,9 @@ impl Plan {
             self.prunes.clear();
         }
         self.prunes.retain(|delete| passes(delete.child.clone()));
+        if let Some(leaving) = &mut self.leaving {
+            leaving.room.retain(|delete| passes(delete.child.clone()));
+        }
         waiting
     }
 
@@ -270,7 +281,8 @@ impl Plan {
             .filter_map(|write| if let Write::Create(child) = write { Some(&*child.kind) } else { None })
             .collect();
         let mut renamed = Vec::<ChildId>::new();
-        for Delete { child, .. } in self.prunes.iter().chain(&self.held) {
+        let room = self.leaving.iter().flat_map(|leaving| &leaving.room);
+        for Delete { child, .. } in self.prunes.iter().chain(&self.held).chain(room) {
             let is_known = renamed.iter().any(|known| known.kind == child.kind);
             if !is_known && created.contains(&&*child.kind) && was_just_written(child) {
                 renamed.push(child.clone());
@@ -318,7 +330,7 @@ pub fn plan_comparing(
         undesired.map(|live| (live.deleting, Delete::of(live))).partition(|(is, _)| *is);
     let [deleting, pruned] =
         [deleting, pruned].map(|all| all.into_iter().map(|(_, delete)| delete).collect::<Vec<_>>());
-    plan.leaving = (!deleting.is_empty()).then(|| Box::new(Leaving { deleting, first: Vec::new() }));
+    plan.leaving = (!deleting.is_empty()).then(|| Box::new(Leaving { deleting, ..Leaving::default() }));
     plan.prunes = pruned;
     plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
     plan

@@ -359,7 +359,7 @@ fn r08_child_that_the_response_keeps_is_neither_changed_nor_deleted() {
 }
 
 #[test]
-fn r10_child_that_replaces_another_is_created_first_and_the_other_one_is_due_whatever_waits() {
+fn r10_child_that_replaces_another_is_created_first_and_the_other_one_goes_before_it_only_if_it_must() {
     let kind = Gvk::from_api_version("v1", "Service");
     let service = |name: &str| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"nodePort": 30000}]}});
     let of = |children: &[serde_json::Value], replaces: Option<&str>| {
@@ -381,8 +381,13 @@ fn r10_child_that_replaces_another_is_created_first_and_the_other_one_is_due_wha
     let mut waits = plan(&snapshot(&[old.clone(), other.clone()]), &wanted);
     waits.terminating.push(waits.prunes[0].child.clone());
     waits.put_off_prunes();
-    let pruned: Vec<_> = waits.prunes.iter().map(|delete| &*delete.child.key.name).collect();
-    assert_eq!(pruned, ["old"], "the other one goes last (R8)");
+    waits.put_off_prunes();
+    let room: Vec<_> = waits.leaving.iter().flat_map(|leaving| &leaving.room).collect();
+    let room: Vec<_> = room.iter().map(|delete| &*delete.child.key.name).collect();
+    assert_eq!((waits.prunes.len(), room), (0, vec!["old"]), "it goes only if it is in the way (R8)");
+    let mut blocked = plan(&snapshot(&[old.clone(), other.clone()]), &wanted);
+    blocked.obey(&Verdict { stop: Stop::PutOff, keeps_recreated: false });
+    assert_eq!((blocked.writes.len(), blocked.held.len()), (0, 2), "it waits until a user allows the deletion");
     old["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     let leaving = plan(&snapshot(&[old]), &wanted);
     assert_eq!((leaving.writes.len(), leaving.being_deleted().len()), (0, 1), "the parent says what it waits for");

@@ -105,8 +105,7 @@ fn requirement(requirement: wit::Requirement) -> core::Requirement {
     core::Requirement {
         id: requirement.id,
         kind: kind(&requirement.kind),
-        // An empty one was always taken for none.
-        namespaces: requirement.namespace.filter(|name| !name.is_empty()).map(|name| vec![name]),
+        namespaces: requirement.namespace.map(|name| vec![name]),
         select: match requirement.select {
             wit::Selection::Name(name) => core::Selection::Name(name),
             wit::Selection::Labels(labels) => core::Selection::Labels(labels),

@@ -17,13 +17,10 @@ fn service(name: &str, port: u16, replaces: Option<&str>) -> Desired {
 }
 
 /// Creates the Service `new`, which replaces `old`, with these responses. Returns what was sent, and what came of it.
-async fn renamed(responses: impl IntoIterator<Item = Result<Ack, Refused>>, is_held: bool) -> (Vec<String>, Applied) {
+async fn renamed(responses: impl IntoIterator<Item = Result<Ack, Refused>>) -> (Vec<String>, Applied) {
     let live = created(&service("old", 30_000, None).children[0]);
     let snapshot = snapshot(&[live]);
-    let mut plan = plan(&snapshot, &service("new", 30_000, Some("old")));
-    if is_held {
-        plan.held = std::mem::take(&mut plan.prunes);
-    }
+    let plan = plan(&snapshot, &service("new", 30_000, Some("old")));
     let script = Script::new(responses);
     let applied = carry_out(&script, &snapshot, plan).await;
     assert!(script.responses.lock().is_empty(), "every response was asked for");
@@ -31,20 +28,26 @@ async fn renamed(responses: impl IntoIterator<Item = Result<Ack, Refused>>, is_h
 }
 
 fn invalid() -> Result<Ack, Refused> {
-    refused(json!({"code": 422, "reason": "Invalid", "message": "provided port is already allocated"}))
+    invalid_in("spec.ports[0].nodePort")
+}
+
+fn invalid_in(field: &str) -> Result<Ack, Refused> {
+    let details = json!({"causes": [{"reason": "FieldValueInvalid", "message": "no", "field": field}]});
+    let message = "provided port is already allocated";
+    refused(json!({"code": 422, "reason": "Invalid", "message": message, "details": details}))
 }
 
 #[tokio::test]
 async fn r10_child_is_deleted_for_the_one_that_replaces_it_only_if_that_one_is_refused_beside_it_alone() {
-    let (sent, applied) = renamed([invalid(), Ok(acked(8)), Ok(acked(9))], false).await;
+    let (sent, applied) = renamed([invalid(), Ok(acked(8)), Ok(acked(9))]).await;
     assert_eq!(sent, ["create", "try out", "delete 7"]);
     assert_eq!((applied.problems.len(), applied.making_room.len(), applied.changes.deleted.len()), (0, 1, 1));
 
-    let (sent, applied) = renamed([Ok(acked(8)), Ok(acked(9))], false).await;
+    let (sent, applied) = renamed([Ok(acked(8)), Ok(acked(9))]).await;
     assert_eq!(sent, ["create", "delete 7"], "nothing was in the way: the old one goes last, as any other");
     assert_eq!(applied.making_room, []);
 
-    let (sent, applied) = renamed([invalid(), invalid()], false).await;
+    let (sent, applied) = renamed([invalid(), invalid()]).await;
     assert_eq!(sent, ["create", "try out"], "the new one is invalid in the place of the old one as well");
     let [(_, WriteProblem::Rejected { message, .. })] = &*applied.problems else { panic!("{applied:?}") };
     assert!(
@@ -55,16 +58,19 @@ async fn r10_child_is_deleted_for_the_one_that_replaces_it_only_if_that_one_is_r
 }
 
 #[tokio::test]
-async fn r10_child_stays_for_the_one_that_replaces_it_if_its_name_is_taken_its_outcome_unknown_or_the_guard_holds_it() {
+async fn r10_child_stays_for_the_one_that_replaces_it_if_its_name_is_taken_or_its_outcome_unknown() {
     let exists = refused(json!({"code": 409, "reason": "AlreadyExists", "message": "exists"}));
     let lost = || Err(Refused::NoResponse("the connection was cut".to_owned()));
-    let (sent, applied) = renamed([exists], false).await;
+    let (sent, applied) = renamed([exists]).await;
     assert_eq!((sent, applied.problems.len()), (vec!["create".to_owned(), "read".to_owned()], 1));
-    let (sent, _) = renamed([lost()], false).await;
+    let (sent, _) = renamed([lost()]).await;
     assert_eq!(sent, ["create"]);
-    let (sent, applied) = renamed([invalid(), lost()], false).await;
+    let (sent, applied) = renamed([invalid(), lost()]).await;
     assert_eq!(sent, ["create", "try out"]);
     assert!(!applied.problems[0].1.is_refusal(), "it is tried again");
-    let (sent, applied) = renamed([invalid()], true).await;
-    assert_eq!((sent, applied.problems.len()), (vec!["create".to_owned()], 1));
+    let forbidden = refused(json!({"code": 403, "reason": "Forbidden", "message": "denied"}));
+    for about_itself in [invalid_in("metadata.name"), invalid_in("metadata.labels"), forbidden] {
+        let (sent, applied) = renamed([about_itself]).await;
+        assert_eq!((sent, applied.problems.len()), (vec!["create".to_owned()], 1));
+    }
 }
