@@ -103,15 +103,17 @@ impl ReadGrants {
         self.iter().filter(|grant| grant.presence == Presence::Served).map(|grant| &grant.kind)
     }
 
-    /// Whether other grants are the same, but for the optional kinds that the cluster serves.
+    /// Whether other grants are the same, but for the optional kinds that the cluster serves. The scope of a kind that it does not serve is
+    /// not known, and decides whether the kind is granted: so kinds that one of both lacks do not count, if they are optional.
     pub fn are_like(&self, other: &Self) -> bool {
-        let is_like = |(one, other): (&ReadGrant, &ReadGrant)| {
-            let are_optional = one.presence.is_optional() && other.presence.is_optional();
-            one == other || are_optional && one.kind == other.kind && one.namespaces == other.namespaces
+        let has = |of: &Self, grant: &ReadGrant| match (of.kinds.get(&grant.kind), grant.presence.is_optional()) {
+            (Some(other), true) => other.presence.is_optional() && other.namespaces == grant.namespaces,
+            (Some(other), false) => other == grant,
+            (None, is_optional) => is_optional,
         };
         self.host_namespace == other.host_namespace
-            && self.kinds.len() == other.kinds.len()
-            && self.iter().zip(other.iter()).all(is_like)
+            && self.iter().all(|grant| has(other, grant))
+            && other.iter().all(|grant| has(self, grant))
     }
 
     /// Returns true if the grants still permit this requirement of the parent with that key: grants can change while
@@ -142,6 +144,14 @@ impl ReadGrants {
             let message = format!("the response has {count} requirements, more than the limit of {limit}");
             return Err(Refusal::invalid(message));
         }
+        // Before anything is made of them: each need has a copy of the selector.
+        let count: usize = requirements.iter().map(|one| one.namespaces.as_ref().map_or(1, Vec::len)).sum();
+        if count > limit {
+            let message = format!(
+                "the requirements of the response are of {count} namespaces in all, more than the limit of {limit}"
+            );
+            return Err(Refusal::invalid(message));
+        }
         let mut ids = HashSet::with_capacity(requirements.len());
         let resolved = requirements.iter().enumerate().map(|(index, requirement)| {
             let Requirement { id, kind, namespaces, select } = requirement;
@@ -165,13 +175,6 @@ impl ReadGrants {
             Ok(places.into_iter().map(need).collect())
         });
         let needs = resolved.collect::<Result<Vec<Vec<_>>, _>>()?.concat();
-        if needs.len() > limit {
-            let count = needs.len();
-            let message = format!(
-                "the requirements of the response are of {count} namespaces in all, more than the limit of {limit}"
-            );
-            return Err(Refusal::invalid(message));
-        }
         match size_of(&needs) {
             size if size > PARENT_BYTES_MAX => Err(Refusal::invalid(format!(
                 "the requirements in the response take {size} bytes of memory, more than the limit of {PARENT_BYTES_MAX} for one \

@@ -366,6 +366,9 @@ fn r24_requirement_of_an_absent_optional_kind_selects_nothing_until_the_kind_is_
     let [some, _] = &needs(&served)[..] else { panic!("two needs") };
     assert!(served.permit(some, &parent) && !absent.permit(some, &parent));
     assert!(absent.are_like(&served) && absent != served);
+    let without = ReadGrants::new(host(), [grant("v1", "Secret", true, None)]);
+    assert!(absent.are_like(&without), "it turns out to be cluster-scoped, and is not granted");
+    assert!(!absent.are_like(&ReadGrants::new(host(), [])), "a kind that must exist counts");
     let invalid = [requirement("a", "Target", None, named("x/y"))];
     assert!(absent.resolve(&invalid, &parent, 64).is_err(), "an invalid name shows at once");
 }
@@ -381,7 +384,7 @@ fn related_requirement_in_several_namespaces_is_a_need_in_each_and_one_answer() 
     let resolved = |names: &[&str], limit| {
         grants.resolve(&[all(names), requirement("b", "Secret", None, named("x"))], &parent, limit)
     };
-    let needs = resolved(&["tenants", "shared", "tenants"], 3).expect("granted");
+    let needs = resolved(&["tenants", "shared", "tenants"], 4).expect("granted");
     let places: Vec<_> = needs.iter().map(|need| (&*need.id, need.namespace.as_deref().expect("one"))).collect();
     assert_eq!(places, [("a", "shared"), ("a", "tenants"), ("b", "shop")]);
     let secret = |namespace: &str| {
@@ -398,6 +401,7 @@ fn related_requirement_in_several_namespaces_is_a_need_in_each_and_one_answer() 
 
     let refused = |names: &[&str], limit| resolved(names, limit).expect_err("refused").to_string();
     assert!(refused(&[], 9).contains("names no namespace"));
+    assert!(refused(&["shared"; 9], 8).contains("are of 10 namespaces"), "before they are looked at");
     assert!(refused(&["shared", "tenants"], 2).contains("are of 3 namespaces in all, more than the limit of 2"));
     assert!(refused(&["shared", "others"], 9).contains("in namespace others"), "nothing is read");
 }
