@@ -108,17 +108,6 @@ fn optional_kinds_come_and_go_without_an_error_or_a_rollout() {
     env.serve_kind("Doll", "dolls.puppets.example");
     env.push(&guest("puppets/puppet-staged"), "puppet-staged", &[]);
     env.wait_live("puppet-staged", &guest("puppets/puppet-staged"));
-    // A push grants nothing of kinds that the cluster does not serve.
-    let rbac = "rbac.authorization.k8s.io";
-    let metadata = json!({"name": "optional-kinds"});
-    let rules = json!([{"apiGroups": ["optional.example"], "resources": ["*"], "verbs": ["*"]}]);
-    let role = json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRole", "metadata": metadata, "rules": rules});
-    let account = |name: &str| json!({"kind": "ServiceAccount", "namespace": SYSTEM_NAMESPACE, "name": name});
-    let accounts = ["windlass", "windlass-plugin-puppet-staged"].map(account);
-    let role_ref = json!({"apiGroup": rbac, "kind": "ClusterRole", "name": "optional-kinds"});
-    let binding = json!({"apiVersion": format!("{rbac}/v1"), "kind": "ClusterRoleBinding", "metadata": metadata, "roleRef": role_ref, "subjects": accounts});
-    env.apply(&format!("{role}\n---\n{binding}"));
-
     let ns = env.namespace("optional");
     let puppet = ns.puppet_of("StagedPuppet", "web");
     let metadata = |name: &str| json!({"name": name, "namespace": ns.name()});

@@ -133,10 +133,12 @@ pub async fn of(
         DeclaredParent::Existing { kind, .. } => look_up(client, kind).await?,
     };
     let (absent, mut granted) = (absent_kinds(client, descriptor).await?, Vec::new());
-    for kind in descriptor.children.iter().map(|rule| &rule.kind).filter(|kind| !absent.contains(kind)) {
+    // The plugin may own and read an absent kind as soon as it is there.
+    let asked = |kind| client.filter(|_| !absent.contains(kind));
+    for kind in descriptor.children.iter().map(|rule| &rule.kind) {
         let found = match spec_grants.may_own(kind) {
             Ok(()) => {
-                let (resource, namespaced) = look_up(client, kind).await?;
+                let (resource, namespaced) = look_up(asked(kind), kind).await?;
                 child_scope_fits(parent_namespaced, namespaced).map(|()| resource)
             }
             Err(why) => Err(why),
@@ -152,8 +154,8 @@ pub async fn of(
             Err(why) => withheld.push(("own", kind.clone(), why)),
         }
     }
-    for kind in descriptor.related.iter().filter(|kind| !absent.contains(kind)) {
-        let (resource, namespaced) = look_up(client, kind).await?;
+    for kind in &descriptor.related {
+        let (resource, namespaced) = look_up(asked(kind), kind).await?;
         match spec_grants.may_read(kind, namespaced) {
             Ok(_) => {
                 related.push(resource);
@@ -175,7 +177,7 @@ pub async fn of(
     further.extend(client.is_none().then(|| assumptions(kinds)));
     further.extend((status != StatusWriter::Host).then(|| parents_of_others(declared, descriptor)));
     further.extend(is_of_others.then(|| status_of_others(&parent)));
-    further.extend(list_of_names(absent.iter().map(ToString::to_string)).map(without_permission));
+    further.extend(list_of_names(absent.iter().map(ToString::to_string)).map(assumed_names));
     let broad: BTreeSet<_> = granted.iter().filter_map(|kind| BroadPermission::of(kind)).collect();
     further.extend(broad.into_iter().map(|permission| format!("note: {}", permission.meaning())));
     let kinds = Kinds { parent, children, related, former, prunes, status };
@@ -274,8 +276,11 @@ async fn absent_kinds(client: Option<&Client>, descriptor: &Descriptor) -> anyho
 }
 
 /// The note on optional kinds that the cluster does not serve.
-fn without_permission(absent: impl std::fmt::Display) -> String {
-    format!("note: no permission for {absent}, which the cluster does not serve: push again once it does")
+fn assumed_names(absent: impl std::fmt::Display) -> String {
+    format!(
+        "note: the cluster does not serve {absent}, which is optional: plural and scope are assumed. If they are others, push again \
+         once it does"
+    )
 }
 
 /// The API resource of a kind, and whether it is namespaced, as far as its name tells it.
