@@ -4,30 +4,15 @@
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
 
+#[path = "../src/open_kind.rs"]
+mod open_kind;
+
 use exports::windlass::plugin::reconciler::Guest;
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass::plugin::types::{
     ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Parent, ParentSelector,
     ReadyMeans, Request, Response, UpdateStrategy,
 };
-
-/// The kind of the parents, whose spec may have any field.
-fn definition() -> Value {
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let schema = json!({"type": "object", "properties": {"spec": any, "status": any}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "scheduledpuppets.puppets.example"},
-        "spec": {
-            "group": "puppets.example", "scope": "Namespaced",
-            "names": {"kind": "ScheduledPuppet", "plural": "scheduledpuppets", "singular": "scheduledpuppet"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
-                "subresources": {"status": {}},
-            }],
-        },
-    })
-}
 
 /// A child of the parent's spec.
 fn child(object: &Value) -> DesiredChild {
@@ -53,7 +38,7 @@ impl Guest for Scheduled {
             name: "puppet-scheduled".to_owned(),
             version: "0.1.0".to_owned(),
             description: "Returns what the spec of its parent says from a time on".to_owned(),
-            parent: Parent::Custom(CustomParent { definition: definition().to_string().into_bytes(), selector }),
+            parent: Parent::Custom(CustomParent { definition: open_kind::definition("ScheduledPuppet"), selector }),
             children: vec![ChildRule { kind, update: UpdateStrategy::Apply, optional: false }],
             related: Vec::new(),
             endpoints: Vec::new(),

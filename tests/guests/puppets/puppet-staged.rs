@@ -5,9 +5,12 @@
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
 
+#[path = "../src/open_kind.rs"]
+mod open_kind;
+
 use exports::windlass::plugin::reconciler::Guest;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::Value;
 use windlass::plugin::host;
 use windlass::plugin::types::{
     ChildRef, ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Namespaces,
@@ -74,33 +77,6 @@ impl From<Child> for DesiredChild {
     }
 }
 
-/// The kind of the parents, whose spec may have any field.
-fn definition() -> Value {
-    let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
-    let mut status = any.clone();
-    status["properties"] = json!({
-        "observedGeneration": {"type": "integer", "format": "int64"},
-        "conditions": {
-            "type": "array", "items": any, "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
-        },
-    });
-    status["properties"]["conditions"]["items"]["required"] = json!(["type"]);
-    status["properties"]["conditions"]["items"]["properties"] = json!({"type": {"type": "string"}});
-    let schema = json!({"type": "object", "properties": {"spec": any, "status": status}});
-    json!({
-        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-        "metadata": {"name": "stagedpuppets.puppets.example"},
-        "spec": {
-            "group": "puppets.example", "scope": "Namespaced",
-            "names": {"kind": "StagedPuppet", "plural": "stagedpuppets", "singular": "stagedpuppet"},
-            "versions": [{
-                "name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema},
-                "subresources": {"status": {}},
-            }],
-        },
-    })
-}
-
 /// A child and how far it is, for the log.
 fn line(child: &Observed) -> String {
     let (kind, name) = (&child.kind.name, &child.name);
@@ -146,7 +122,7 @@ impl Guest for Staged {
             name: "puppet-staged".to_owned(),
             version: "0.1.0".to_owned(),
             description: "Returns what the spec of its parent says".to_owned(),
-            parent: Parent::Custom(CustomParent { definition: definition().to_string().into_bytes(), selector }),
+            parent: Parent::Custom(CustomParent { definition: open_kind::definition("StagedPuppet"), selector }),
             children: CHILDREN.into_iter().map(child).collect(),
             related: vec![RelatedRule { kind: kind(RELATED), optional: true }],
             endpoints: Vec::new(),
