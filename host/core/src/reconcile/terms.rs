@@ -132,10 +132,10 @@ impl Terms {
         self.call_inputs == other.call_inputs
             && self.parents == other.parents
             && self.config == other.config
-            && self.limits == other.limits
             && self.status_writer == other.status_writer
             && self.shape == other.shape
-            && self.grants.are_like(&other.grants)
+            // Grants and limits; not which optional kinds the cluster serves.
+            && self.rules == other.rules
             && self.mark_key == other.mark_key
             && self.reads.are_like(&other.reads)
     }

@@ -107,16 +107,6 @@ impl Grants {
         self.kinds.iter().filter(|grant| grant.presence == Presence::Served).map(|grant| &grant.kind)
     }
 
-    /// Whether other grants are the same, but for the optional kinds that the cluster serves.
-    pub fn are_like(&self, other: &Self) -> bool {
-        let parts = |grants: &Self| {
-            let mut parts = Vec::new();
-            grants.for_each_part(|part| parts.push(part.to_owned()));
-            parts
-        };
-        parts(self) == parts(other)
-    }
-
     /// Returns true if a Plugin with these grants grants all of this: the kinds, the namespaces and the tokens.
     pub fn are_held_by(&self, spec: &SpecGrants) -> bool {
         self.kinds.iter().all(|before| {

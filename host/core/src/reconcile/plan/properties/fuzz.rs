@@ -10,7 +10,7 @@ use crate::contract::{Event, EventType};
 use crate::reconcile::events::Note;
 use crate::reconcile::outcome::{Outcome, Problem, SuspendedBy};
 use crate::reconcile::status;
-use crate::value::json::{self, Malformed};
+use crate::value::json::{self, Malformed, Map, Value};
 
 /// A plugin's event with the text as reason and as message.
 fn event(text: &str) -> Event {

@@ -9,6 +9,7 @@ use super::*;
 use crate::contract::desired::{Grants, validate as validate_response};
 use crate::fixtures::grants_with;
 use crate::object::parent::ParentRef;
+use crate::value::json::{Map, Value};
 
 /// Places in a child that a mutation may change, as JSON pointers.
 const PLACES: [&str; 22] = [
