@@ -354,7 +354,7 @@ fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
             "name": "echo", "version": "0.1.0", "description": "Runs the desired number of Pods of an image",
             "parent": {"customResourceDefinition": "echoes.my-operator.dev"},
             "children": [{"kind": "Pod.v1", "update": "apply"}],
-            "related": [], "finalizes": false, "orderedDeletion": false, "readyMeans": "applied", "clock": false,
+            "related": [], "optional": [], "finalizes": false, "orderedDeletion": false, "readyMeans": "applied", "clock": false,
             "resyncMs": 300_000, "metrics": [],
         })
     );

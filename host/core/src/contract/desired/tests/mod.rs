@@ -1,8 +1,8 @@
 mod grants;
 
-use self::grants::grants_of;
 use serde_json::{Value, json};
 
+use self::grants::grants_of;
 use super::*;
 use crate::contract::grant::{ChildGrant, SpecGrants, Withheld};
 use crate::contract::reserved::HostNamespace;
