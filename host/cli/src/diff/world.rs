@@ -66,8 +66,14 @@ impl<'a> Dry<'a> {
         self.scope.resource_of(&of.kind).ok_or_else(|| unavailable(format!("{} is not granted", of.kind)))
     }
 
-    async fn dry_run(&self, built: Built) -> Result<String, Refused> {
-        built.map_err(Refused::Unsent)?.send(&self.scope.client).await
+    async fn dry_run(&self, of: &ChildId, built: Built) -> Result<String, Refused> {
+        let mut dry_run = built.map_err(Refused::Unsent)?;
+        let warnings = dry_run.warnings();
+        let text = dry_run.send(&self.scope.client).await?;
+        for warning in warnings.take() {
+            self.seen.lock().note(format!("{of}: the API server warns: {}", one_line(&warning)));
+        }
+        Ok(text)
     }
 
     /// The object that exists and has the place of a child.
@@ -90,8 +96,8 @@ impl<'a> Dry<'a> {
         let after = if is_beside_live {
             self.recreated(child).await?
         } else {
-            match self.dry_run(self.resource(&id).and_then(|of| DryRun::of(request::create(To::own(of), child)))).await
-            {
+            let built = self.resource(&id).and_then(|of| DryRun::of(request::create(To::own(of), child)));
+            match self.dry_run(&id, built).await {
                 Ok(text) => parsed(&text)?,
                 Err(refused) if self.is_for_want_of_created(&refused) => object_of(&child.body),
                 Err(refused) if made_room => self.beside_live(child, refused)?,
@@ -152,7 +158,7 @@ impl<'a> Dry<'a> {
         let built = self
             .resource(&id)
             .and_then(|resource| DryRun::of(request::apply(To::own(resource), child, uid, None, force, Part::Whole)));
-        let text = self.worked_out(child, &live, self.dry_run(built).await).await?;
+        let text = self.worked_out(child, &live, self.dry_run(&id, built).await).await?;
         let after: Value = parsed(&text)?;
         let ack = ack(&after);
         self.seen.lock().change(&id, Verb::Update, Some(live), (after, Some(&child.applied)));
@@ -182,13 +188,14 @@ impl<'a> Dry<'a> {
 
     /// The response to the dry run of a replacement.
     async fn replaced(&self, live: &Object, after: &Map) -> Result<String, Refused> {
-        let resource = self.resource(&ChildId::of(live));
-        self.dry_run(resource.and_then(|resource| DryRun::replace(To::own(resource), live, after))).await
+        let id = ChildId::of(live);
+        let built = self.resource(&id).and_then(|resource| DryRun::replace(To::own(resource), live, after));
+        self.dry_run(&id, built).await
     }
 
     /// The parent after a write of its finalizers or its status.
     async fn parent_written(&self, built: Built, field: Option<&str>) -> Result<Ack, Refused> {
-        let mut written: Value = parsed(&self.dry_run(built).await?)?;
+        let mut written: Value = parsed(&self.dry_run(&ChildId::of(self.live), built).await?)?;
         let ack = ack(&written);
         let mut seen = self.seen.lock();
         if let Some(field) = field {

@@ -128,6 +128,8 @@ pub mod event_reason {
     pub const DELETED: &str = "Deleted";
     /// One reconcile made several kinds of changes.
     pub const RECONCILED: &str = "Reconciled";
+    /// The API server accepted children, and warned about them.
+    pub const API_WARNINGS: &str = "ApiWarnings";
     /// The parent was reconciled successfully after a failure.
     pub const RECOVERED: &str = "Recovered";
     /// The parent is no longer suspended.

@@ -19,6 +19,8 @@ pub struct Ack {
     metadata: AckMetadata,
     #[serde(skip)]
     object: Option<Box<Object>>,
+    #[serde(skip)]
+    warnings: Vec<Box<str>>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -35,6 +37,17 @@ impl Ack {
     #[must_use]
     pub fn with_object(self, object: Option<Object>) -> Self {
         Self { object: object.map(Box::new), ..self }
+    }
+
+    /// The same with what the API server warned about.
+    #[must_use]
+    pub fn with_warnings(self, warnings: Vec<Box<str>>) -> Self {
+        Self { warnings, ..self }
+    }
+
+    /// What the API server warned about.
+    pub fn warnings(&self) -> &[Box<str>] {
+        &self.warnings
     }
 
     /// The written object, if the request asked for it.

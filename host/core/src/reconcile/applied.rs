@@ -105,11 +105,13 @@ pub struct Wrote {
     pub kept: Option<Kept>,
     /// Whether Kubernetes deletes the child that was created once it has finished.
     pub expires: bool,
+    /// What the API server warned about.
+    pub warnings: Vec<Box<str>>,
 }
 
 impl Wrote {
     pub(super) fn new(effect: Effect, written: impl Into<Option<Written>>) -> Self {
-        Self { effect, written: written.into(), stored: None, kept: None, expires: false }
+        Self { effect, written: written.into(), stored: None, kept: None, expires: false, warnings: Vec::new() }
     }
 }
 
@@ -138,7 +140,7 @@ impl Stored {
 impl Applied {
     /// Adds the result of a child's write.
     pub(super) fn add(&mut self, child: ChildId, result: WriteResult) {
-        let Wrote { effect, written, stored, kept, expires } = match result {
+        let Wrote { effect, written, stored, kept, expires, warnings } = match result {
             Ok(wrote) => wrote,
             Err(Failed { problem, awaited }) => {
                 self.written.extend(awaited.map(|awaited| *awaited));
@@ -151,6 +153,7 @@ impl Applied {
         self.written.extend(written);
         self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
         let changes = &mut self.changes;
+        changes.warned.extend(warnings.into_iter().map(|warning| (child.clone(), warning)));
         if expires {
             changes.expiring.push(child.clone());
         }

@@ -6,6 +6,7 @@
 //! reconciles.
 
 pub mod api_response;
+pub mod api_warnings;
 pub mod applied;
 pub mod carried;
 pub mod carry_out;

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioExecutor;
 use kube::client::{Body, ClientBuilder, ConfigExt as _};
 use kube::{Client, Config};
 use tower::filter::FilterLayer;
+use tower::layer::layer_fn;
 use tower::util::AndThenLayer;
 use tower::{BoxError, Service, ServiceBuilder};
 
@@ -22,6 +23,7 @@ use super::lease::{GateFilter, Pools, WriteGate, fenced};
 use super::requests::{self, RequestArgs};
 use super::retry_after::into_status;
 use super::writer::audit::log_and_count;
+use super::writer::warnings::Warned;
 
 /// A client for a command of a user.
 ///
@@ -172,6 +174,7 @@ where
     let service = ServiceBuilder::new()
         .option_layer(gate.map(FilterLayer::new))
         .option_layer(log_and_count)
+        .layer(layer_fn(Warned))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

@@ -6,8 +6,8 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, Puppet, text};
 
-use crate::scripts::{config_map, config_maps};
-use crate::{children, events_of, stage, wait_event};
+use crate::scripts::{config_map, config_maps, pod};
+use crate::{children, events_of, previewed, stage, wait_event};
 
 fn rolling_puppet(name: &str) -> (Namespace<'static>, Puppet<'static>) {
     let ns = stage().with("puppet-rolling").namespace(name);
@@ -65,6 +65,30 @@ fn r20_all_changes_of_children_by_one_reconcile_are_one_event() {
     let events = events_of(&ns, &puppet);
     assert_eq!(events.len(), 4, "{events:#?}");
     assert!(events.iter().all(|event| event["type"] == "Normal"), "{events:#?}");
+}
+
+#[test]
+fn r20_warning_of_the_api_server_about_children_is_one_event_and_diff_shows_it() {
+    let ns = stage().with("puppet-staged").namespace("warned");
+    ns.kubectl(&["label", "namespace", ns.name(), "pod-security.kubernetes.io/warn=restricted"]);
+    let puppet = ns.puppet_of("StagedPuppet", "web");
+    // No Node runs the first two, for which the last one waits.
+    let pods = ["a", "b", "later"].map(|name| {
+        let mut pod = pod(name, "nginx:1");
+        pod["spec"]["nodeSelector"] = json!({ "no": "node" });
+        pod["options"] = json!({ "stage": u32::from(name == "later") });
+        pod
+    });
+    puppet.apply(&children(pods));
+    let warned = wait_event(&ns, &puppet, |event| event["reason"] == "ApiWarnings");
+    assert_eq!(text(&warned, "/type"), "Warning");
+    let message = text(&warned, "/message");
+    let begins = "The API server warns about Pods a, b: would violate PodSecurity \"restricted:latest\"";
+    assert!(message.starts_with(begins), "{message}");
+    let warnings = events_of(&ns, &puppet).into_iter().filter(|event| event["reason"] == "ApiWarnings").count();
+    assert_eq!(warnings, 1);
+    let note = format!("Pod {}/later: the API server warns: would violate PodSecurity", ns.name());
+    assert_eq!(previewed(&ns, "puppet-staged", &note), 1);
 }
 
 #[test]

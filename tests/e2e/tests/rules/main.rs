@@ -108,13 +108,13 @@ fn guest(name: &str) -> PathBuf {
     windlass_e2e::guest(&format!("puppets/{name}"))
 }
 
-/// How many changes `windlass diff` shows of a Plugin that begin with these words.
+/// How many changes and notes `windlass diff` shows of a Plugin that have these words.
 fn previewed(ns: &Namespace, plugin: &str, words: &str) -> usize {
     let mut command = windlass();
     command.arg("diff").arg(guest(plugin)).args(["-n", ns.name()]);
     command.arg("--kubeconfig").arg(ns.env().cluster().kubeconfig());
     let output = command.output().expect("windlass starts");
-    String::from_utf8_lossy(&output.stdout).matches(words).count()
+    [output.stdout, output.stderr].iter().map(|shown| String::from_utf8_lossy(shown).matches(words).count()).sum()
 }
 
 /// Waits until the host has handled earlier changes, as far as a test can observe it: a new parent is created and

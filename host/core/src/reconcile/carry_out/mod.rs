@@ -152,7 +152,8 @@ async fn create(
 /// A create or an apply that the API server acknowledged.
 fn wrote(effect: Effect, child: &DesiredChild, ack: &Ack) -> Wrote {
     let may_differ = may_differ_as_stored(&child.body);
-    Wrote { stored: may_differ.then(|| ack.stored()), ..Wrote::new(effect, ack.child(&child.kind)) }
+    let (stored, warnings) = (may_differ.then(|| ack.stored()), ack.warnings().to_vec());
+    Wrote { stored, warnings, ..Wrote::new(effect, ack.child(&child.kind)) }
 }
 
 /// Handles a create that found the child's name taken by an object that the cache did not show. The host does not

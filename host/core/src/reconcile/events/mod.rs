@@ -4,6 +4,7 @@
 mod ledger;
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::contract::snapshot::Snapshot;
@@ -27,6 +28,8 @@ const REASON_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 /// Maximum number of children of one kind in a message.
 const SHOWN: usize = 5;
+/// Maximum number of events of one reconcile about warnings of the API server.
+const TEXTS: usize = 5;
 
 /// Who emits an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -119,6 +122,8 @@ pub struct Changes {
     pub deleted: Vec<ChildId>,
     /// Those of the created children that Kubernetes deletes once they have finished, so that they are created again.
     pub expiring: Vec<ChildId>,
+    /// What the API server warned about when it stored a child.
+    pub warned: Vec<(ChildId, Box<str>)>,
 }
 
 impl Changes {
@@ -249,6 +254,20 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
         return Some(note);
     }
     Some(Note { event_type: EventType::Warning, message: cut(&format!("{}. {warnings}", note.message)), ..note })
+}
+
+/// Creates the events for what the API server warned about: one for each text, with all children that it is about.
+pub fn api_warnings(changes: &Changes, parent_namespace: Option<&str>) -> Vec<Note> {
+    let mut about: BTreeMap<&str, Vec<&ChildId>> = BTreeMap::new();
+    for (child, text) in &changes.warned {
+        about.entry(text).or_default().push(child);
+    }
+    let note = |(text, children): (&str, Vec<&ChildId>)| {
+        let related = if let [only] = *children { Some(only.clone()) } else { None };
+        let message = format!("The API server warns about {}: {text}", list(children, parent_namespace));
+        Note { related, ..Note::of_host(EventType::Warning, event_reason::API_WARNINGS, &message) }
+    };
+    about.into_iter().take(TEXTS).map(note).collect()
 }
 
 /// Creates the event for a change of the outcome; `None` if the change needs no event. `before` is the earlier reason,

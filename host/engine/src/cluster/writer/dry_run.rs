@@ -13,6 +13,7 @@ use windlass_core::value::json::{self, Map, Value};
 
 use super::request::{self, To, as_plugin, is_read, with_option};
 use super::response::refused;
+use super::warnings::Warnings;
 use crate::cluster::in_time;
 
 /// A write that is sent as a dry run: by `windlass diff` as the client's own user, or by the host. Its body is that of the host's write.
@@ -59,6 +60,11 @@ impl DryRun {
         let whole = [("op", Value::from("replace")), ("path", Value::from("")), ("value", body.clone().into())];
         let patch = Value::Array(vec![Map::from(whole).into()]).to_string();
         Self::of(request::json_patch(to.resource, &object.key, &params, patch).map(|patch| as_plugin(to, patch)))
+    }
+
+    /// What the API server will warn about, once the response is there.
+    pub fn warnings(&mut self) -> Warnings {
+        Warnings::of(&mut self.0)
     }
 
     /// Sends the dry run, and returns the JSON text of the object as it would be stored.

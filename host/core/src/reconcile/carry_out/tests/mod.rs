@@ -148,6 +148,14 @@ async fn changed(take_over: bool, found: Option<u64>, responses: Vec<Result<Ack,
 }
 
 #[tokio::test]
+async fn r20_warnings_of_the_api_server_are_told_of_a_write_that_changes_the_child() {
+    let warned = acked(10).with_warnings(vec!["insecure".into()]);
+    let (_, applied) = changed(false, None, vec![Ok(warned)]).await;
+    let told: Vec<_> = applied.changes.warned.iter().map(|(child, text)| (&*child.key.name, &**text)).collect();
+    assert_eq!(told, [("a", "insecure")]);
+}
+
+#[tokio::test]
 async fn r06_edit_in_place_is_reverted_by_force_and_the_field_of_an_applier_is_not_taken() {
     let edited = vec![outdated(), Ok(acked(10)), conflict(r#""kubectl-edit" using v1"#), Ok(acked(11))];
     let (sent, applied) = changed(false, Some(9), edited).await;
