@@ -223,8 +223,8 @@ fn prepare(env: &Env, ns: &Namespace) {
     for (name, _) in GUESTS {
         env.push(&guest(&format!("hostile/{name}")), name, &[]);
     }
-    // How long 100 MB of log and the comparison of thousands of selectors take depends on the machine and is not tested.
-    for name in ["log-flood", "requirement-hoard"] {
+    // How long 100 MB of log, a large answer and the comparison of thousands of selectors take depends on the machine and is not tested.
+    for name in ["dense-answer", "log-flood", "requirement-hoard"] {
         env.kubectl(&["patch", "plugin", name, "--type=merge", "-p", r#"{"spec":{"limits":{"deadline":"1h"}}}"#]);
     }
     for (name, _) in GUESTS {

@@ -62,17 +62,20 @@ struct Options {
     stage: u32,
     retain: bool,
     ready: Option<bool>,
+    /// The text for which the child is created once.
+    once: Option<String>,
     /// The name of a child of the same kind.
     replaces: Option<String>,
 }
 
 impl From<Child> for DesiredChild {
-    fn from(Child { object, options: Options { stage, retain, ready, replaces } }: Child) -> Self {
+    fn from(Child { object, options }: Child) -> Self {
+        let Options { stage, retain, ready, once, replaces } = options;
         let text = |field: &str| object[field].as_str().unwrap_or_default().to_owned();
         let kind = Kind { api_version: text("apiVersion"), name: text("kind") };
         let replaces = replaces.map(|name| ChildRef { kind, namespace: None, name });
         let object = object.to_string().into_bytes();
-        let (create, take_over) = (Create::Always, false);
+        let (create, take_over) = (once.map_or(Create::Always, Create::Once), false);
         Self { object, stage, retain, take_over, create, ready, update: None, replaces }
     }
 }

@@ -234,6 +234,10 @@ impl<'a> Dry<'a> {
                     seen.replace_parent(Arc::new(parent));
                 }
             }
+            ApiRequest::Annotations { annotations, .. } => {
+                let built = DryRun::of(request::annotations(&self.scope.parents, self.live, None, annotations));
+                return self.parent_written(built, None).await;
+            }
             ApiRequest::Status { status, .. } => {
                 if self.shows_status && self.seen.lock().has_status() {
                     let built = DryRun::of(request::status(To::own(&self.scope.parents), self.live, None, status));

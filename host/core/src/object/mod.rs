@@ -12,6 +12,7 @@ pub mod masking;
 pub mod name_rule;
 pub mod names;
 pub mod observed_status;
+pub mod once;
 pub mod order;
 pub mod parent;
 pub mod readiness;

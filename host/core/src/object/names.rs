@@ -37,6 +37,10 @@ pub const ANNOTATION_RETAINED_FOR: &str = "windlass.dev/retained-for";
 pub const ANNOTATION_MARK: &str = "windlass.dev/mark";
 /// Annotation on a child of a stage above 0: its stage (rule R23).
 pub const ANNOTATION_STAGE: &str = "windlass.dev/stage";
+/// Annotation on a child that is created once: the text for which it was created (rule R25).
+pub const ANNOTATION_ONCE: &str = "windlass.dev/once";
+/// Prefix of annotations on a parent, each the note about one creation of a child that is created once (rule R25).
+pub const ANNOTATION_ONCE_PREFIX: &str = "windlass.dev/once-";
 /// Annotation that a plugin sets on a child: the host forces ownership of fields that other managers own, once.
 pub const ANNOTATION_TAKE_OVER: &str = "windlass.dev/take-over";
 

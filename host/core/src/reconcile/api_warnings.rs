@@ -27,7 +27,7 @@ pub fn parse(header: &str) -> Vec<Box<str>> {
 /// The next warning's code and text.
 fn warning(rest: &mut Peekable<Chars<'_>>) -> Option<(String, String)> {
     let mut word = || {
-        while rest.next_if(|c| c.is_ascii_whitespace()).is_some() {}
+        while rest.next_if(char::is_ascii_whitespace).is_some() {}
         std::iter::from_fn(|| rest.next_if(|c| !matches!(c, ' ' | '"' | ','))).collect::<String>()
     };
     let (code, agent) = (word(), word());

@@ -9,6 +9,7 @@ use crate::contract::desired::{Desired, DesiredChild};
 use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::ChildId;
+use crate::object::once::{Noted, Once};
 use crate::object::readiness::Readiness;
 
 /// A child that is not ready.
@@ -48,6 +49,24 @@ impl NotReady {
         Some(Self { child: child.id(), why, is_failed })
     }
 
+    /// An existing child as [`NotReady::of`] has it, whether it is being deleted or not: a Job that has done its work is deleted by its time to
+    /// live.
+    pub fn or_leaving(live: &Object, child: &DesiredChild) -> Option<Self> {
+        Self::unless_ready(child, || Readiness::of_json(&live.kind, false, || live.json.bytes()))
+    }
+
+    /// A child that was created once, and is gone; none if it was ready.
+    pub fn gone(child: &DesiredChild, noted: Noted) -> Option<Self> {
+        Self::unless_ready(child, || match noted {
+            Noted::Ready => Readiness::Ready,
+            Noted::Begun => Readiness::Failed(Cow::Owned(format!(
+                "it is created once, is gone, and was not seen to be ready, so it may have failed, or have been deleted before it was. To \
+                 create it again, remove the annotation {} from the parent",
+                child.once.as_ref().map(Once::annotation).unwrap_or_default()
+            ))),
+        })
+    }
+
     /// An existing child that has its desired state; none if it is ready.
     pub fn of(live: &Object, child: &DesiredChild) -> Option<Self> {
         Self::unless_ready(child, || Readiness::of(live))
@@ -59,7 +78,12 @@ impl NotReady {
         let live: HashMap<_, _> =
             snapshot.children.iter().map(|live| ((live.kind.group_kind(), &live.key), live)).collect();
         let of = |child: &DesiredChild| {
-            let live = live.get(&(child.kind.group_kind(), &child.key)).filter(|_| !written.contains(&child.id()));
+            let is_written = written.contains(&child.id());
+            let live = live.get(&(child.kind.group_kind(), &child.key)).filter(|_| !is_written);
+            let gone = || child.once.as_ref().filter(|_| !is_written)?.noted(&snapshot.parent);
+            if let Some(noted) = live.is_none().then(gone).flatten() {
+                return Self::gone(child, noted);
+            }
             Self::unless_ready(child, || {
                 live.map_or_else(|| Readiness::after_a_write(&child.kind), |live| Readiness::of(live))
             })

@@ -328,6 +328,15 @@ pub enum ApiRequest<'a> {
         /// All finalizers that it has after the write.
         finalizers: &'a [String],
     },
+    /// The change of annotations of a parent.
+    Annotations {
+        /// The parent.
+        parent: &'a Object,
+        /// The version that it must still have; none if any will do.
+        version: Option<u64>,
+        /// The annotations and their values; none for those that are removed.
+        annotations: &'a [(String, Option<String>)],
+    },
     /// The server-side apply of a parent's whole status. The host writes it only to this version of the parent.
     Status {
         /// The parent.
@@ -346,7 +355,9 @@ impl ApiRequest<'_> {
             | Self::Mark { child, .. }
             | Self::Prepare { child, .. } => child.id(),
             Self::Delete(delete) => delete.child.clone(),
-            Self::Finalizers { parent, .. } | Self::Status { parent, .. } => ChildId::of(parent),
+            Self::Finalizers { parent, .. } | Self::Annotations { parent, .. } | Self::Status { parent, .. } => {
+                ChildId::of(parent)
+            }
         }
     }
 }

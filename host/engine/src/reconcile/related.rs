@@ -106,8 +106,8 @@ impl Related {
             Ok(_) => Err(WriteProblem::Rejected {
                 code: 403,
                 message: format!(
-                    "{user} may not {FINALIZER_VERB} {kind}/{FINALIZERS}, so the plugin's finalizer is not set: the kind is not \
-                     the plugin's own. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it"
+                    "{user} may not {FINALIZER_VERB} {kind}/{FINALIZERS}, so the host writes neither the plugin's finalizer nor \
+                     notes about children that are created once: the kind is not the plugin's own. Grant it with a Role or ClusterRole, as `windlass push --create-rbac` writes it"
                 ),
                 rejection: Rejection::Other,
             }),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::object::once::are_alike_but_for_notes;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::object::{Object, OwnerKey};
 use windlass_core::reconcile::record::Failing;
@@ -222,12 +223,13 @@ fn successor(live: &Live, child: &Object) -> Option<ObjectKey> {
 }
 
 /// A new object, a new generation, changed labels or annotations and a deletion end a backoff; any other change waits
-/// for its end.
+/// for its end, as do the host's own notes about children that are created once.
 fn urgency(change: &Change) -> Trigger {
     match (&change.before, &change.after) {
         (Some(before), Some(after))
-            if (&before.uid, before.generation, before.deleting, &before.marks, before.others_marks)
-                == (&after.uid, after.generation, after.deleting, &after.marks, after.others_marks) =>
+            if (&before.uid, before.generation, before.deleting, before.others_marks)
+                == (&after.uid, after.generation, after.deleting, after.others_marks)
+                && are_alike_but_for_notes(before, after) =>
         {
             Trigger::Event
         }
@@ -285,6 +287,8 @@ mod tests {
             assert_eq!(urgency(&changed(plain, fresh)), Trigger::Changed, "{fresh}");
         }
         assert_eq!(urgency(&changed(plain, r#""labels":{"team":"a"},"finalizers":["a/b"]"#)), Trigger::Event);
+        let noted = r#""labels":{"team":"a"},"annotations":{"windlass.dev/once-1f":"begun"}"#;
+        assert_eq!(urgency(&changed(plain, noted)), Trigger::Event, "the host writes it at each attempt");
         assert_eq!(urgency(&Change { before: None, after: Some(object(plain)) }), Trigger::Changed);
     }
 

@@ -53,6 +53,9 @@ impl<'a> Cluster<'a> {
             ApiRequest::Finalizers { parent, finalizers } => {
                 request::finalizers(&self.live.caches.parents.resource, parent, finalizers)
             }
+            ApiRequest::Annotations { parent, version, annotations } => {
+                request::annotations(&self.live.caches.parents.resource, parent, version, annotations)
+            }
             ApiRequest::Status { parent, status } => {
                 let to = To { resource: &self.live.caches.parents.resource, account: self.live.status_account() };
                 // A parent that was deleted and created again must not have the status of the first one.
@@ -146,7 +149,10 @@ impl Writing for Cluster<'_> {
         let verb = match &request {
             ApiRequest::Create(_) => Some("create"),
             ApiRequest::Apply { .. } => Some("apply"),
-            ApiRequest::Mark { .. } | ApiRequest::Prepare { .. } | ApiRequest::Finalizers { .. } => Some("patch"),
+            ApiRequest::Mark { .. }
+            | ApiRequest::Prepare { .. }
+            | ApiRequest::Finalizers { .. }
+            | ApiRequest::Annotations { .. } => Some("patch"),
             ApiRequest::Delete(_) => Some("delete"),
             // The report has a span of its own.
             ApiRequest::Status { .. } => None,

@@ -15,6 +15,7 @@ mod guard;
 mod keep;
 mod kinds;
 mod memo;
+mod once;
 mod parents;
 mod quarantine;
 mod related;

@@ -25,6 +25,7 @@ use crate::contract::{ChildOptions, ChildRef, Limits, Response, UpdateStrategy};
 use crate::object::child::ChildId;
 use crate::object::name_rule::NameRule;
 use crate::object::names;
+use crate::object::once::Once;
 use crate::object::order::install_rank;
 use crate::object::parent::ParentRef;
 use crate::value::digest::Digest;
@@ -92,6 +93,8 @@ pub struct DesiredChild {
     pub stage: u32,
     /// Whether the child is ready, if the plugin says so.
     pub ready: Option<bool>,
+    /// The creation of a child that is created once (rule R25); none if it is created whenever it is missing.
+    pub once: Option<Once>,
     /// The place of a child of its kind that is no longer desired, and goes first if the API server refuses this one beside it.
     pub replaces: Option<Box<(GroupKind, ObjectKey)>>,
 }
@@ -108,10 +111,10 @@ impl DesiredChild {
         self.replaces.as_deref().is_some_and(is_it)
     }
 
-    /// Whether Kubernetes deletes the child some time after it has finished.
+    /// Whether Kubernetes deletes the child some time after it has finished, so that it is created again.
     pub fn expires(&self) -> bool {
         let ttl = || self.body.get("spec").and_then(|spec| spec.at(&["ttlSecondsAfterFinished"]));
-        self.kind.is("batch/v1", "Job") && ttl().is_some_and(|ttl| !matches!(ttl, Value::Null))
+        self.once.is_none() && self.kind.is("batch/v1", "Job") && ttl().is_some_and(|ttl| !matches!(ttl, Value::Null))
     }
 }
 
@@ -274,7 +277,9 @@ fn validate_child(
     if is_secret {
         store_string_data(&mut body, &child)?;
     }
-    let applied = set_applied_hash(&mut body, options.stage);
+    let once = options.once.as_deref().map(|text| Once::of(&grant.kind, &key, text));
+    let applied = set_applied_hash(&mut body, options.stage, once.as_ref());
+    let update = options.update.unwrap_or_else(|| grant.update.clone());
     Ok(DesiredChild {
         kind: grant.kind.clone(),
         key,
@@ -286,7 +291,9 @@ fn validate_child(
         stage: options.stage,
         ready: options.ready,
         replaces: replaced(&child, options.replaces.as_ref(), parent, &grant.kind, grants)?,
-        update: options.update.unwrap_or_else(|| grant.update.clone()),
+        // It would not be created again.
+        update: if once.is_some() && update.recreates() { UpdateStrategy::OnDelete } else { update },
+        once,
     })
 }
 
@@ -413,14 +420,17 @@ fn hash_of(body: &Map) -> String {
     format!("{APPLIED_VERSION}{}", Digest::of(text.as_bytes()).hex())
 }
 
-/// Hashes the child, writes the hash into its annotation and returns it (rule R7). The annotation with its stage is no part of the hash: a
-/// child that moves to another stage is not another desired state, which might have to be recreated.
-fn set_applied_hash(body: &mut Map, stage: u32) -> String {
+/// Hashes the child, writes the hash into its annotation and returns it (rule R7). The annotations with its stage and its creation are no part
+/// of the hash: a child that moves to another stage is not another desired state, which might have to be recreated.
+fn set_applied_hash(body: &mut Map, stage: u32, once: Option<&Once>) -> String {
     let applied = hash_of(body);
     if let Some(annotations) = body.object_mut("metadata").and_then(|meta| meta.object_mut("annotations")) {
         annotations.insert(names::ANNOTATION_APPLIED, applied.as_str());
         if stage > 0 {
             annotations.insert(names::ANNOTATION_STAGE, stage.to_string());
+        }
+        if let Some(once) = once {
+            annotations.insert(names::ANNOTATION_ONCE, once.mark());
         }
     }
     applied

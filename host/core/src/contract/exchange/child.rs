@@ -63,6 +63,9 @@ pub struct ChildOptions {
     /// How the child is updated; `None` as the rule of its kind says.
     #[serde(skip_serializing_if = "is_default")]
     pub update: Option<UpdateStrategy>,
+    /// The child is created once for each value of this text (rule R25); `None` whenever it is missing.
+    #[serde(skip_serializing_if = "is_default")]
+    pub once: Option<String>,
     /// A child that is no longer desired and must be gone before this one is created.
     #[serde(skip_serializing_if = "is_default")]
     pub replaces: Option<ChildRef>,
@@ -126,6 +129,11 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl UpdateStrategy {
+    /// Whether a changed child is deleted and created again.
+    pub fn recreates(&self) -> bool {
+        matches!(self, Self::Recreate | Self::Rolling { recreate: true, .. })
+    }
+
     /// Passes on everything that it says, in parts for a hash that is the same in every release.
     pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
         match self {
@@ -149,10 +157,14 @@ impl UpdateStrategy {
 impl ChildOptions {
     /// Passes on everything that it says, in parts for a hash.
     pub(crate) fn for_each_part(&self, mut part: impl FnMut(&str)) {
-        let Self { stage, retain, take_over, ready, update, replaces } = self;
+        let Self { stage, retain, take_over, ready, update, once, replaces } = self;
         part(&format!("options: {stage}, {retain}, {take_over}, {ready:?}"));
         if let Some(update) = update {
             update.for_each_part(&mut part);
+        }
+        if let Some(once) = once {
+            part("once");
+            part(once);
         }
         if let Some(replaces) = replaces {
             part("replaces");

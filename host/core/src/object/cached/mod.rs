@@ -81,13 +81,13 @@ impl Marks {
     /// The value of a label or annotation under the host's prefix.
     pub fn get(&self, name: &str) -> Option<&str> {
         let name = name.strip_prefix(names::ANNOTATION_PREFIX)?;
-        let mut parts = self.0.split('\0');
-        while let (Some(key), Some(value)) = (parts.next(), parts.next()) {
-            if key == name {
-                return Some(value);
-            }
-        }
-        None
+        self.iter().find(|(key, _)| *key == name).map(|(_, value)| value)
+    }
+
+    /// The labels and annotations under the host's prefix: names without the prefix, and values.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        let mut parts = self.0.split_terminator('\0');
+        std::iter::from_fn(move || Some((parts.next()?, parts.next()?)))
     }
 
     /// Returns true if the label or annotation is set to `"true"`.
@@ -235,7 +235,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for OwnMarks<'a> {
                         others.push((key, value));
                     }
                 }
-                Ok(OwnMarks(marks, hash.finish(), others))
+                // As if the map were missing.
+                let hash = if others.is_empty() { 0 } else { hash.finish() };
+                Ok(OwnMarks(marks, hash, others))
             }
         }
         deserializer.deserialize_map(Reader)

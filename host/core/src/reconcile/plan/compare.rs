@@ -31,6 +31,13 @@ pub(super) fn has_stage(live: &Object, child: &DesiredChild) -> bool {
     child.stage == 0 && !live.managed.cover(&stage, &live.json, live.controller.as_ref())
 }
 
+/// Whether a live child was created once for another text than the desired one (rule R25). One without a text was created before the plugin
+/// said that it is created once.
+pub(super) fn is_of_other_text(live: &Object, child: &DesiredChild) -> bool {
+    let of = live.marks.get(names::ANNOTATION_ONCE);
+    child.once.as_ref().is_some_and(|once| of.is_some_and(|of| of != once.mark()))
+}
+
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.
 fn holds(live: &Object, body: &Map) -> bool {
     live.values().is_some_and(|live| Value::Object(live).holds(&Value::Object(without_applied_hash(body))))

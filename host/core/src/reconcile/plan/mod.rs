@@ -2,6 +2,7 @@
 //! differs.
 
 mod compare;
+mod notes;
 mod rolling;
 mod stages;
 
@@ -11,7 +12,8 @@ use std::time::{Duration, Instant};
 use hashbrown::{HashMap, HashSet};
 
 pub use self::compare::{differing, differs_in_metadata};
-use self::compare::{has_stage, is_drift, is_settled};
+use self::compare::{has_stage, is_drift, is_of_other_text, is_settled};
+pub use self::notes::{Notes, OnceNote};
 use self::rolling::Rolling;
 pub use self::stages::Staged;
 use self::stages::Stages;
@@ -48,6 +50,8 @@ pub struct Plan {
     pub staged: Option<Box<Staged>>,
     /// Existing children that change only once a user deletes them (update strategy `on-delete`).
     pub when_deleted: Vec<ChildId>,
+    /// What the parent is to say of children that are created once, if that changes (rule R25).
+    pub notes: Option<Box<Notes>>,
 }
 
 /// Children that are no longer desired, and go by stage (rule R23).
@@ -186,7 +190,14 @@ impl Plan {
 
     /// Returns true if the plan writes and deletes nothing.
     pub fn is_empty(&self) -> bool {
-        self.writes.is_empty() && self.prunes.is_empty()
+        self.writes.is_empty() && self.prunes.is_empty() && self.notes.is_none()
+    }
+
+    /// Removes everything that the plan writes and deletes.
+    pub fn clear(&mut self) {
+        self.writes.clear();
+        self.prunes.clear();
+        self.notes = None;
     }
 
     /// Forgets which children wait for others: those others are not written any more, so that nothing would end the wait.
@@ -321,7 +332,10 @@ pub fn plan_comparing(
     for child in &desired.children {
         match existing.remove(&(child.kind.group_kind(), &child.key)) {
             None => planning.missing(child, snapshot),
-            Some(live) => planning.existing(live, child, &differing),
+            Some(live) => {
+                planning.existing(live, child, &differing);
+                planning.note(live, child, &snapshot.parent);
+            }
         }
     }
     let mut plan = planning.finish();
@@ -334,6 +348,7 @@ pub fn plan_comparing(
     plan.leaving = (!deleting.is_empty()).then(|| Box::new(Leaving { deleting, ..Leaving::default() }));
     plan.prunes = pruned;
     plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
+    plan.drop_surplus_notes(&snapshot.parent, desired);
     plan
 }
 
@@ -350,6 +365,8 @@ impl<'a> Planning<'a> {
     fn missing(&mut self, child: &'a Arc<DesiredChild>, snapshot: &Snapshot) {
         if snapshot.is_left_out(child) {
             self.busy(child, "it was left out of the request");
+        } else if let Some(noted) = child.once.as_ref().and_then(|once| once.noted(&snapshot.parent)) {
+            self.stages.gone(child, noted);
         } else if !self.stages.waits(child) {
             self.busy(child, "it does not exist yet");
             match snapshot.children.iter().find(|live| live.deleting && child.replaces(&ChildId::of(live))) {
@@ -368,6 +385,11 @@ impl<'a> Planning<'a> {
         if live.deleting {
             self.busy(child, "it is being deleted");
             self.plan.terminating.push(ChildId::of(live));
+        } else if is_of_other_text(live, child) {
+            if !self.stages.waits(child) {
+                self.busy(child, "it is being replaced");
+                self.plan.writes.push(replace(live, child));
+            }
         } else if is_settled(live, child) {
             match differing(live, child) {
                 None => {

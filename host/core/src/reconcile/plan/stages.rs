@@ -7,6 +7,7 @@ use super::Plan;
 use crate::contract::desired::DesiredChild;
 use crate::object::Object;
 use crate::object::child::ChildId;
+use crate::object::once::Noted;
 use crate::reconcile::not_ready::NotReady;
 
 /// The stages of one response, from the lowest up.
@@ -30,6 +31,13 @@ impl<'a> Stages<'a> {
     pub(super) fn busy(&mut self, child: &DesiredChild, why: &'static str) {
         if self.are_several {
             self.not_ready.push((child.stage, NotReady::because(child, why)));
+        }
+    }
+
+    /// Records a child that was created once, and is gone.
+    pub(super) fn gone(&mut self, child: &DesiredChild, noted: Noted) {
+        if self.are_several {
+            self.not_ready.extend(NotReady::gone(child, noted).map(|one| (child.stage, one)));
         }
     }
 

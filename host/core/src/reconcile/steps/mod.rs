@@ -8,6 +8,7 @@ mod ending;
 mod finalizer;
 mod finish;
 pub mod not_shown;
+mod once;
 mod own_writes_first;
 mod plan_and_apply;
 mod report;
@@ -162,7 +163,7 @@ impl Reconcile<'_> {
                 // A parent that is finalized but not deleted has left the label selector or the Plugin's namespaces.
                 let is_selected = phase == Phase::Sync || snapshot.parent.deleting;
                 let how = How { phase, is_selected, compared, until_gone: false };
-                Attempt { events, ..self.carry_out(&snapshot, how, desired).await }
+                Attempt { events, ..self.carry_out(&mut snapshot, how, desired).await }
             }
             Err(refusal) => Attempt::from(&Problem::Refused(refusal)),
         };
@@ -194,14 +195,14 @@ impl Reconcile<'_> {
     }
 
     /// Deletes the children of a parent that goes, by stage, and removes its finalizer once they are gone (rule R23).
-    async fn delete_in_order(&self, snapshot: Snapshot) -> Ending {
+    async fn delete_in_order(&self, mut snapshot: Snapshot) -> Ending {
         if let Some(ending) = self.outdated_before_clean_up(&snapshot).await {
             return ending;
         }
         let (is_selected, until_gone) = (snapshot.parent.deleting, !keeps_children(&snapshot.parent));
         let how = How { phase: Phase::Finalize, is_selected, compared: Compared::ManagedFields, until_gone };
         let desired = Desired { finalized: true, ..Desired::default() };
-        let attempt = self.carry_out(&snapshot, how, desired).await;
+        let attempt = self.carry_out(&mut snapshot, how, desired).await;
         self.after_clean_up(Box::new(Report::new(snapshot, attempt))).await
     }
 
@@ -228,7 +229,7 @@ impl Reconcile<'_> {
     }
 
     /// Plans the writes that lead to the desired state, and sends those that may be sent now.
-    async fn carry_out(&self, snapshot: &Snapshot, how: How, desired: Desired) -> Attempt {
+    async fn carry_out(&self, snapshot: &mut Snapshot, how: How, desired: Desired) -> Attempt {
         let phase = how.phase;
         let mut plan = self.plan(snapshot, how.compared, &desired);
         self.world.note(Happened::Planned(snapshot, &desired, &plan));
@@ -245,15 +246,14 @@ impl Reconcile<'_> {
         let (hosts, now) = (self.world.hosts().count, self.shared.clock.date());
         let limited = take_tokens(&mut self.shared.budget.lock(), self.key, &mut plan, hosts, now);
         let revision = (!plan.is_empty()).then(|| ParentRevision::of(&snapshot.parent));
-        let admit = |revision| plan.admit(&mut self.shared.breaker.lock(), revision, self.shared.clock.now());
-        let thrashing = revision.map(admit).unwrap_or_default();
+        let thrashing = revision.map(|revision| self.admit(revision, &snapshot.parent, &mut plan)).unwrap_or_default();
         let (mut terminating, rolling, staged) =
             (plan.being_deleted(), std::mem::take(&mut plan.rolling), plan.staged.take());
         let mut applied = self.apply(snapshot, revision, plan).await;
         terminating.append(&mut applied.making_room);
         let carried = Carried {
             phase,
-            snapshot,
+            snapshot: &*snapshot,
             desired: &desired,
             request_bytes: self.terms.limits.request_bytes,
             limited,
@@ -306,14 +306,14 @@ impl Reconcile<'_> {
     }
 
     /// Deletes the children of an object that is no longer a parent, as far as the deletion guard allows (rule R9).
-    async fn delete_children(&self, snapshot: Snapshot) -> Ending {
+    async fn delete_children(&self, mut snapshot: Snapshot) -> Ending {
         if !snapshot.children.iter().any(|child| child.controller.is_some()) {
             // The object may be a parent of another plugin: the host reports nothing on it, and does not wait for its
             // deletions.
             return Ending::NothingToDo(NothingToDo::NotSelected);
         }
         let how = How { phase: Phase::Sync, is_selected: false, compared: Compared::ManagedFields, until_gone: false };
-        let mut attempt = self.carry_out(&snapshot, how, Desired::default()).await;
+        let mut attempt = self.carry_out(&mut snapshot, how, Desired::default()).await;
         if attempt.outcome.progress == Progress::Applied {
             attempt.outcome = outcome_of(&Problem::Released(self.terms.name.clone()));
         }

@@ -19,7 +19,6 @@ use crate::guard::deletions::{self, Cause, Stop, judge};
 use crate::object::Object;
 use crate::object::child::ChildId;
 use crate::reconcile::applied::{Applied, Kept, Stored};
-use crate::reconcile::carry_out::carry_out;
 use crate::reconcile::next_step::{keeps_children, may_write_children};
 use crate::reconcile::outcome::{Awaited, Problem};
 use crate::reconcile::plan::{self, Plan, plan_comparing};
@@ -108,13 +107,27 @@ impl Reconcile<'_> {
         }
     }
 
+    /// Takes writes out of the plan that were sent too often (rule R18), and returns their objects with the time until each is admitted.
+    pub(super) fn admit(&self, revision: ParentRevision, parent: &Object, plan: &mut Plan) -> Vec<(ChildId, Duration)> {
+        let (now, mut breaker) = (self.shared.clock.now(), self.shared.breaker.lock());
+        let mut waiting = plan.admit(&mut breaker, revision, now);
+        if plan.has_notes()
+            && let Err(wait) = breaker.admit(revision, &parent.kind, &parent.key, now)
+        {
+            // Another manager removes the notes each time.
+            plan.leave_notes();
+            waiting.push((ChildId::of(parent), wait));
+        }
+        waiting
+    }
+
     /// Sends the writes of a plan, and remembers what follows from the responses.
-    pub(super) async fn apply(&self, snapshot: &Snapshot, revision: Option<ParentRevision>, plan: Plan) -> Applied {
+    pub(super) async fn apply(&self, snapshot: &mut Snapshot, revision: Option<ParentRevision>, plan: Plan) -> Applied {
         if plan.is_empty() {
             return Applied::default();
         }
         let span = tracing::debug_span!(target: TRACE, "apply");
-        let mut applied = carry_out(self.world, snapshot, plan).instrument(span).await;
+        let mut applied = Box::pin(self.carry_out_noted(snapshot, plan)).instrument(span).await;
         self.add_own_writes(std::mem::take(&mut applied.written));
         let stored = std::mem::take(&mut applied.stored);
         if !stored.is_empty() {
@@ -161,6 +174,7 @@ fn planned(
     plan.put_off_creates(|child| world.cached_child(&child.id()).is_some_and(is_predecessors));
     if !may_write_children(&snapshot.parent) {
         plan.writes.clear();
+        plan.notes = None;
         plan.wait_for_none();
     }
     if keeps_children(&snapshot.parent) {
@@ -186,10 +200,9 @@ pub(super) fn take_tokens(
     if plan.is_empty() {
         return None;
     }
-    let count = (plan.writes.len() + plan.prunes.len()).saturating_mul(hosts);
-    let wait = budget.spend(Cost::Write, count, parent.namespace.as_ref(), now).err()?;
-    plan.writes.clear();
-    plan.prunes.clear();
+    let count = plan.writes.len() + plan.prunes.len() + usize::from(plan.has_notes());
+    let wait = budget.spend(Cost::Write, count.saturating_mul(hosts), parent.namespace.as_ref(), now).err()?;
+    plan.clear();
     Some(wait)
 }
 

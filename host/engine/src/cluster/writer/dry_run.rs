@@ -128,6 +128,7 @@ mod tests {
             force_ownership: false,
             stage: 0,
             ready: None,
+            once: None,
             replaces: None,
         }
     }

@@ -162,11 +162,35 @@ pub fn delete(to: To<'_>, delete: &Delete) -> Built {
 /// # Errors
 /// If the name does not form a valid URL.
 pub fn finalizers(resource: &ApiResource, object: &Object, finalizers: &[String]) -> Built {
-    let body = json!({"metadata": {
-        "uid": object.uid.to_string(),
-        "resourceVersion": object.resource_version.to_string(),
-        "finalizers": finalizers,
-    }});
+    metadata(resource, object, Some(object.resource_version), ("finalizers", json!(finalizers)))
+}
+
+/// Sets or removes annotations of an object, of this version if one is given.
+///
+/// # Errors
+/// If the name does not form a valid URL.
+pub fn annotations(
+    resource: &ApiResource,
+    object: &Object,
+    version: Option<u64>,
+    annotations: &[(String, Option<String>)],
+) -> Built {
+    let annotations: serde_json::Map<_, _> =
+        annotations.iter().map(|(name, value)| (name.clone(), json!(value))).collect();
+    metadata(resource, object, version, ("annotations", annotations.into()))
+}
+
+/// Merges a field into the metadata of an object.
+fn metadata(
+    resource: &ApiResource,
+    object: &Object,
+    version: Option<u64>,
+    (field, value): (&str, serde_json::Value),
+) -> Built {
+    let version = version.map(|version| ("resourceVersion", version.to_string().into()));
+    let fields = [("uid", object.uid.to_string().into()), (field, value)].into_iter().chain(version);
+    let metadata: serde_json::Map<_, _> = fields.map(|(field, value)| (field.to_owned(), value)).collect();
+    let body = json!({ "metadata": metadata });
     let params = PatchParams { field_manager: Some(FINALIZER_MANAGER.to_owned()), ..PatchParams::default() };
     patch(resource, &object.key, None, &params, &MERGE, body.to_string()).map(metadata_only)
 }
@@ -267,6 +291,7 @@ mod tests {
             force_ownership: false,
             stage: 0,
             ready: None,
+            once: None,
             replaces: None,
         };
         let [own, other] = [0, 2].map(|index| Ownership { index, fields: Map::default() });

@@ -183,6 +183,10 @@ fn child(child: wit::DesiredChild) -> (core::Json, core::ChildOptions) {
         retain: child.retain,
         take_over: child.take_over,
         ready: child.ready,
+        once: match child.create {
+            wit::Create::Always => None,
+            wit::Create::Once(text) => Some(text),
+        },
         update: child.update.map(|strategy| update(strategy, until)),
         replaces: child.replaces.map(child_ref),
     };

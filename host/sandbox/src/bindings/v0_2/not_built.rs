@@ -22,9 +22,6 @@ pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
 /// # Errors
 /// The first thing in a response that the host does not do yet.
 pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
-    for child in &response.children {
-        refuse(!matches!(child.create, wit::Create::Always), "create: once")?;
-    }
     refuse(response.requirements.iter().any(|requirement| requirement.metadata_only), "metadata-only")
 }
 

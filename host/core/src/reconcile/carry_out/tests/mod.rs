@@ -82,6 +82,7 @@ impl Writing for Script {
                 std::iter::once("prepare".to_owned()).chain(left).chain(emptied).collect::<Vec<_>>().join(", ")
             }
             ApiRequest::Delete(delete) => format!("delete {}", delete.resource_version),
+            ApiRequest::Annotations { annotations, .. } => format!("annotations {annotations:?}"),
             ApiRequest::Finalizers { finalizers, .. } => format!("finalizers {finalizers:?}"),
             ApiRequest::Status { .. } => "status".to_owned(),
         });

@@ -1,0 +1,142 @@
+//! The notes on a parent about children that are created once (rule R25): annotations, because they outlive the child, the host and a change
+//! of the leader.
+
+use hashbrown::HashSet;
+use jiff::Timestamp;
+
+use super::Object;
+use super::child::ChildId;
+use super::names::{ANNOTATION_ONCE_PREFIX, ANNOTATION_PREFIX};
+use crate::value::digest::Digest;
+use crate::value::ids::{Gvk, ObjectKey};
+
+/// Largest number of notes on a parent about children that its plugin does not return any more. The oldest go first.
+const OF_OTHERS: usize = 50;
+
+/// [`ANNOTATION_ONCE_PREFIX`] without the prefix of all annotations.
+const NOTE: &str = ANNOTATION_ONCE_PREFIX.split_at(ANNOTATION_PREFIX.len()).1;
+
+/// What a parent says of a child that is created once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, strum::Display, strum::EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum Noted {
+    /// It was about to be created, so it may have existed.
+    Begun,
+    /// It was there and ready.
+    Ready,
+}
+
+/// The identity of one creation: of this child, for this text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Once(Box<str>);
+
+impl Once {
+    /// The creation of a child for a text of the plugin.
+    pub fn of(kind: &Gvk, key: &ObjectKey, text: &str) -> Self {
+        let namespace = key.namespace.as_deref().unwrap_or_default();
+        let parts = [&*kind.group, &*kind.kind, namespace, &key.name, text];
+        Self(Digest::of(parts.join("\0").as_bytes()).short().into())
+    }
+
+    /// The value of the annotation [`super::names::ANNOTATION_ONCE`] of the child.
+    pub fn mark(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of the annotation on the parent.
+    pub fn annotation(&self) -> String {
+        format!("{ANNOTATION_ONCE_PREFIX}{}", self.0)
+    }
+
+    /// What the parent says of it; none if it was never begun.
+    pub fn noted(&self, parent: &Object) -> Option<Noted> {
+        // A value that a user has changed says no more than that it was begun.
+        let parse = |value: &str| value.split(' ').next().unwrap_or_default().parse().unwrap_or(Noted::Begun);
+        parent.marks.get(&self.annotation()).map(parse)
+    }
+}
+
+/// The value of a note, for people to read: what, of which child, when.
+pub fn note(noted: Noted, child: &ChildId, now: Timestamp) -> String {
+    let ChildId { kind, key } = child;
+    format!("{noted} {now:.0} {} {key}", kind.kind)
+}
+
+/// Whether what the host interprets of two versions of a parent is the same, but for notes.
+pub fn are_alike_but_for_notes(one: &Object, other: &Object) -> bool {
+    let [one_marks, others] =
+        [one, other].map(|object| object.marks.iter().filter(|(name, _)| !name.starts_with(NOTE)));
+    one_marks.eq(others)
+}
+
+/// The oldest annotations of a parent about creations other than `returned`, if it has too many.
+pub fn surplus<'a>(parent: &Object, returned: impl Iterator<Item = &'a Once>) -> Vec<String> {
+    let noted = parent.marks.iter().filter_map(|(name, value)| Some((name.strip_prefix(NOTE)?, value)));
+    let returned: HashSet<_> = returned.map(Once::mark).collect();
+    let others = noted.filter(|(mark, _)| !returned.contains(mark));
+    let mut others: Vec<_> = others.map(|(mark, value)| (value.split(' ').nth(1), mark)).collect();
+    others.sort();
+    others.truncate(others.len().saturating_sub(OF_OTHERS));
+    others.into_iter().map(|(_, mark)| format!("{ANNOTATION_ONCE_PREFIX}{mark}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::fixtures::object;
+
+    fn job(api_version: &str, name: &str) -> ChildId {
+        ChildId { kind: Arc::new(Gvk::from_api_version(api_version, "Job")), key: ObjectKey::new(Some("shop"), name) }
+    }
+
+    fn of(child: &ChildId, text: &str) -> Once {
+        Once::of(&child.kind, &child.key, text)
+    }
+
+    fn parent(annotations: &Value) -> Arc<Object> {
+        let meta =
+            json!({"name": "a", "namespace": "shop", "uid": "u", "resourceVersion": "1", "annotations": annotations});
+        object(&json!({"apiVersion": "my-operator.dev/v1", "kind": "Echo", "metadata": meta}))
+    }
+
+    #[test]
+    fn r25_creation_is_identified_by_the_child_and_the_text_and_not_by_the_version_of_its_kind() {
+        let once = |api_version, name, text| of(&job(api_version, name), text);
+        let first = once("batch/v1", "migrate", "1");
+        assert_eq!(first, once("batch/v2", "migrate", "1"));
+        for other in [once("batch/v1", "migrate", "2"), once("batch/v1", "other", "1"), once("v1", "migrate", "1")] {
+            assert_ne!(first, other);
+        }
+    }
+
+    #[test]
+    fn r25_note_on_a_parent_is_read_back() {
+        let (child, now) = (job("batch/v1", "migrate"), Timestamp::UNIX_EPOCH);
+        let once = of(&child, "1");
+        assert_eq!(once.noted(&parent(&json!({}))), None);
+        for noted in [Noted::Begun, Noted::Ready] {
+            let value = note(noted, &child, now);
+            assert_eq!(once.noted(&parent(&json!({once.annotation(): value}))), Some(noted), "{value}");
+        }
+        assert_eq!(note(Noted::Ready, &child, now), "ready 1970-01-01T00:00:00Z Job shop/migrate");
+        assert_eq!(once.noted(&parent(&json!({once.annotation(): "?"}))), Some(Noted::Begun), "doubt creates nothing");
+    }
+
+    #[test]
+    fn r25_oldest_notes_about_children_that_are_not_returned_any_more_go() {
+        let now = |second| Timestamp::from_second(second).expect("a time");
+        let all = (0..60).map(|at| {
+            let child = job("batch/v1", &format!("backup-{at}"));
+            (of(&child, "1"), note(Noted::Ready, &child, now(at)))
+        });
+        let all: Vec<_> = all.collect();
+        let annotations = all.iter().map(|(once, value)| (once.annotation(), json!(value)));
+        let parent = parent(&annotations.collect::<serde_json::Map<_, _>>().into());
+        let surplus = surplus(&parent, [&all[0].0, &all[59].0].into_iter());
+        assert_eq!(surplus, all[1..9].iter().map(|(once, _)| once.annotation()).collect::<Vec<_>>());
+    }
+}
