@@ -53,7 +53,7 @@ pub fn main(args: Args) -> anyhow::Result<ExitCode> {
 fn crd_of(descriptor: &Descriptor) -> anyhow::Result<Value> {
     match DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)? {
         DeclaredParent::Own(carried) => Ok(sanitized_crd(&carried)),
-        DeclaredParent::Existing { kind, .. } => {
+        DeclaredParent::Existing(kind) => {
             anyhow::bail!("the component carries no CRD: it reconciles {kind}, which exists already")
         }
     }

@@ -4,7 +4,7 @@ use std::iter;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use windlass_core::contract::{Descriptor, Parent, ReadyMeans, Surface, Until, UpdateStrategy};
+use windlass_core::contract::{Descriptor, Parent, ParentSelector, ReadyMeans, Surface, Until, UpdateStrategy};
 use windlass_core::plugin::schema::functions::{self, Needs};
 use windlass_core::value::ids::Gvk;
 use windlass_engine::telemetry::one_line;
@@ -42,13 +42,14 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// The description of a component: one line per item, with title and value.
 fn text(surface: &Surface, descriptor: &Descriptor) -> String {
+    let selected = descriptor.selector.selected().map(|those| format!(", {those}")).unwrap_or_default();
     let mut lines = vec![
         ("Name", format!("{} {}", descriptor.name, descriptor.version)),
         ("Description", descriptor.description.clone()),
         ("Digest", surface.digest.to_string()),
         ("Size", format!("{} bytes", surface.size)),
         ("Contract", format!("windlass:plugin@{}", surface.contract)),
-        ("Parent", parent(&descriptor.parent)),
+        ("Parent", parent(&descriptor.parent) + &selected),
         ("Kubernetes", needs(&descriptor.parent).to_string()),
     ];
     let list = |title: &'static str, items: Vec<String>| {
@@ -107,8 +108,7 @@ fn parent(parent: &Parent) -> String {
             let (name, kind) = (at("/metadata/name"), at("/spec/names/kind"));
             format!("{kind} ({scope}), whose CRD {name} the component carries")
         }
-        Parent::Existing { kind, selector: Some(selector) } => format!("{kind}, selected by {selector}"),
-        Parent::Existing { kind, selector: None } => kind.to_string(),
+        Parent::Existing(kind) => kind.to_string(),
     }
 }
 
@@ -159,13 +159,19 @@ fn describe(surface: &Surface, descriptor: &Descriptor) -> Value {
 }
 
 fn descriptor(descriptor: &Descriptor) -> Value {
-    let parent = match &descriptor.parent {
+    let mut parent = match &descriptor.parent {
         Parent::Custom(definition) => {
             let definition: Value = serde_json::from_slice(definition).unwrap_or_default();
             json!({"customResourceDefinition": definition.pointer("/metadata/name")})
         }
-        Parent::Existing { kind, selector } => json!({"existing": kind.to_string(), "selector": selector}),
+        Parent::Existing(kind) => json!({"existing": kind.to_string()}),
     };
+    let ParentSelector { labels, annotations } = &descriptor.selector;
+    for (field, selector) in [("selector", labels), ("annotationSelector", annotations)] {
+        if let (Some(parent), Some(selector)) = (parent.as_object_mut(), selector) {
+            parent.insert(field.to_owned(), selector.as_str().into());
+        }
+    }
     let children: Vec<_> = descriptor
         .children
         .iter()
@@ -214,6 +220,7 @@ mod tests {
             version: "0.1.0".to_owned(),
             description: "Pods that\nare asked for".to_owned(),
             parent: Parent::Custom(definition.to_string().into_bytes()),
+            selector: ParentSelector { labels: Some("team".to_owned()), annotations: Some("tier=web".to_owned()) },
             children: vec![rule("Pod", rolling), rule("Secret", UpdateStrategy::OnDelete)],
             related: Vec::new(),
             optional: vec![Gvk::from_api_version("v1", "Secret")],
@@ -239,7 +246,7 @@ mod tests {
             Digest       sha256:092c79e8f80e559e404bcf660c48f3522b67aba9ff1484b0367e1a4ddef7431d
             Size         123456 bytes
             Contract     windlass:plugin@0.1.0
-            Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries
+            Parent       Echo (namespaced), whose CRD echoes.my-operator.dev the component carries, those with the labels team and the annotations tier=web
             Kubernetes   1.30 or newer
             Children     Pod.v1, recreated one by one, each after the one before is Ready
                          Secret.v1 (optional), kept until a user deletes it

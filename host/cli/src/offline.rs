@@ -92,7 +92,7 @@ impl Offline {
     pub fn is_namespaced(&self) -> bool {
         match &self.declared {
             DeclaredParent::Own(crd) => crd.is_namespaced(),
-            DeclaredParent::Existing { kind, .. } => !is_cluster_scoped(kind),
+            DeclaredParent::Existing(kind) => !is_cluster_scoped(kind),
         }
     }
 

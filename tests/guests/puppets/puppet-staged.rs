@@ -1,6 +1,7 @@
 //! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting`, `status` and
 //! `requirements`. In their strings `${name}` is the parent's name. `Ready` means that all children are ready, and they are deleted by stage. The kinds of the
-//! group optional.example need not exist. Each call writes a line to the host's log.
+//! group optional.example need not exist. Objects with the label or the
+//! annotation `ignored` are no parents. Each call writes a line to the host's log.
 #![allow(unsafe_code, reason = "in the generated exports")]
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
@@ -120,7 +121,8 @@ struct Staged;
 impl Guest for Staged {
     fn describe() -> Descriptor {
         let child = |one| ChildRule { kind: kind(one), update: UpdateStrategy::Apply, optional: one == OPTIONAL };
-        let selector = ParentSelector { labels: None, annotations: None };
+        let not_ignored = || Some("!ignored".to_owned());
+        let selector = ParentSelector { labels: not_ignored(), annotations: not_ignored() };
         Descriptor {
             name: "puppet-staged".to_owned(),
             version: "0.1.0".to_owned(),

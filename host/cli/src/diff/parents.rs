@@ -13,7 +13,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 use windlass_api::Plugin;
-use windlass_core::contract::Parent;
 use windlass_core::contract::related::{Need, Select};
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::parent::ParentRef;
@@ -69,11 +68,10 @@ impl Children {
 /// If the objects of a kind cannot be listed; the message names the kind.
 pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
     let kind = &scope.offline.kind;
-    let of_component = match &scope.offline.descriptor().parent {
-        Parent::Existing { selector, .. } => selector.clone(),
-        Parent::Custom(_) => None,
-    };
-    let of_component = of_component.map(|selector| ("the component's selector", selector));
+    let of_component = &scope.offline.descriptor().selector;
+    let annotations = of_component.annotations().map(str::parse::<Selector>).transpose()?;
+    let of_component = of_component.labels();
+    let of_component = of_component.map(|selector| ("the component's selector", selector.to_owned()));
     let of_user = args.selector.clone().map(|selector| ("--selector", selector));
     let selectors: Vec<_> = [of_component, of_user].into_iter().flatten().collect();
     let mut query = ListParams::default();
@@ -89,7 +87,11 @@ pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
     let (mut selected, mut notes) = (Vec::new(), Vec::new());
     for parent in found {
         let not_matched = if args.name.is_some() { not_matched(&selectors, &parent)? } else { None };
-        match not_matched.or_else(|| namespaces.why_left_out(scope, &parent).map(str::to_owned)) {
+        let is_annotated = |selector: &Selector| parent.with_annotations(|all| selector.matches(all));
+        let not_annotated = annotations.as_ref().filter(|selector| !is_annotated(selector));
+        let not_annotated =
+            not_annotated.map(|selector| format!("its annotations do not match the component's selector {selector}"));
+        match not_matched.or(not_annotated).or_else(|| namespaces.why_left_out(scope, &parent).map(str::to_owned)) {
             Some(why) => notes.push(format!("{} {} is left out: {why}", kind.kind, parent.key)),
             None => selected.push(parent),
         }

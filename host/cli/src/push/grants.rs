@@ -195,7 +195,7 @@ mod tests {
         Descriptor {
             children: children.iter().map(child).collect(),
             related: related.iter().map(|text| kind(text)).collect(),
-            ..Descriptor::about("tenants", "1.0.0", Parent::Existing { kind: kind(parent), selector: None })
+            ..Descriptor::about("tenants", "1.0.0", Parent::Existing(kind(parent)))
         }
     }
 

@@ -130,7 +130,7 @@ pub async fn of(
     let (mut withheld, mut read) = (Vec::new(), Vec::new());
     let (parent, parent_namespaced) = match declared {
         DeclaredParent::Own(crd) => (crd.resource().clone(), crd.is_namespaced()),
-        DeclaredParent::Existing { kind, .. } => look_up(client, kind).await?,
+        DeclaredParent::Existing(kind) => look_up(client, kind).await?,
     };
     let (absent, mut granted) = (absent_kinds(client, descriptor).await?, Vec::new());
     // The plugin may own and read an absent kind as soon as it is there.
@@ -170,7 +170,7 @@ pub async fn of(
     let how_to_grant = (!can_be_granted.is_empty()).then(|| kinds.how_to_grant(name, grants, &can_be_granted));
     let status = match declared {
         DeclaredParent::Own(_) => status_writer(client, name, &parent).await?,
-        DeclaredParent::Existing { .. } => StatusWriter::Nobody,
+        DeclaredParent::Existing(_) => StatusWriter::Nobody,
     };
     let is_of_others = declared.crd().is_some() && status == StatusWriter::Nobody;
     let mut further = Vec::from_iter(how_to_grant);
@@ -215,12 +215,9 @@ fn status_of_others((group, plural): &Resource) -> String {
 /// The note on parents of a kind that the Plugin did not install.
 fn parents_of_others(declared: &DeclaredParent, descriptor: &Descriptor) -> String {
     let kind = declared.kind();
-    let selected = match declared {
-        DeclaredParent::Existing { selector: Some(selector), .. } => {
-            format!(", of which the component selects those with {}", one_line(selector))
-        }
-        DeclaredParent::Existing { selector: None, .. } | DeclaredParent::Own(_) => String::new(),
-    };
+    let selected = descriptor.selector.selected();
+    let selected =
+        selected.map_or_else(String::new, |those| format!(", of which the component selects {}", one_line(&those)));
     let finalizer =
         if descriptor.sets_finalizer() { "; it sets a finalizer on them, which can block their deletion" } else { "" };
     format!("note: the plugin reads the objects of {kind} in all namespaces as its parents{selected}{finalizer}")

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use serde_json::{Map, Value, json};
+use windlass_core::contract::Failure;
 use windlass_core::contract::declared_parent::storage_of;
 use windlass_core::contract::desired::DesiredChild;
 use windlass_core::contract::related::{Need, Select};
 use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::contract::{Failure, Parent};
 use windlass_core::object::Object;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::selector::Selector;
@@ -45,10 +45,7 @@ impl<'a> Tested<'a> {
     /// The kind of the component's parents.
     pub fn kind(&self) -> ParentKind {
         let kind = &self.offline.kind;
-        let selector = match &self.offline.descriptor().parent {
-            Parent::Existing { selector, .. } => selector.as_ref().and_then(|selector| selector.parse().ok()),
-            Parent::Custom(_) => None,
-        };
+        let selector = self.offline.descriptor().selector.labels().and_then(|selector| selector.parse().ok());
         ParentKind {
             api_version: kind.api_version(),
             kind: kind.kind.to_string(),

@@ -18,12 +18,7 @@ pub enum DeclaredParent {
     /// The component carries the CRD of the kind.
     Own(CarriedCrd),
     /// A kind that exists already.
-    Existing {
-        /// The kind.
-        kind: Gvk,
-        /// Label selector of the parents; `None` selects all objects of the kind.
-        selector: Option<String>,
-    },
+    Existing(Gvk),
 }
 
 impl DeclaredParent {
@@ -34,10 +29,7 @@ impl DeclaredParent {
     pub fn of(descriptor: &Descriptor) -> Result<Self, String> {
         Ok(match &descriptor.parent {
             Parent::Custom(carried) => Self::Own(CarriedCrd::parse(carried)?),
-            Parent::Existing { kind, selector } => Self::Existing {
-                kind: kind.clone(),
-                selector: selector.clone().filter(|selector| !selector.is_empty()),
-            },
+            Parent::Existing(kind) => Self::Existing(kind.clone()),
         })
     }
 
@@ -45,7 +37,7 @@ impl DeclaredParent {
     pub fn kind(&self) -> &Gvk {
         match self {
             Self::Own(crd) => crd.kind(),
-            Self::Existing { kind, .. } => kind,
+            Self::Existing(kind) => kind,
         }
     }
 
@@ -53,7 +45,7 @@ impl DeclaredParent {
     pub fn crd(&self) -> Option<&CarriedCrd> {
         match self {
             Self::Own(crd) => Some(crd),
-            Self::Existing { .. } => None,
+            Self::Existing(_) => None,
         }
     }
 }

@@ -18,6 +18,7 @@ use windlass_core::contract::related::ReadGrants;
 use windlass_core::guard::deletions::Leavers;
 use windlass_core::object::Object;
 use windlass_core::object::observed_status::observed;
+use windlass_core::object::selector::Selector;
 use windlass_core::reconcile::shared::Shared;
 use windlass_core::reconcile::shared::component_state::Beginning;
 use windlass_core::reconcile::terms::{StatusWriter, Terms};
@@ -61,6 +62,8 @@ pub struct Caches {
     pub children: HashMap<GroupKind, Arc<Watch>>,
     /// The namespaces whose objects are parents; none for all namespaces.
     pub namespaces: Option<NamespaceFilter>,
+    /// The annotations of parents; none if all objects of the watch are parents.
+    pub annotations: Option<Selector>,
     /// Former parents: objects that the watch of the parents no longer shows, and that still have children.
     pub unselected: Arc<Unselected>,
     /// All Plugins of the cluster.
@@ -233,7 +236,8 @@ impl Caches {
     /// of the object's namespace.
     pub fn selects(&self, parent: &Object) -> Option<bool> {
         let in_namespace = self.namespaces.as_ref().map_or(Some(true), |filter| filter.selects(parent))?;
-        Some(in_namespace && self.parents.selects(parent))
+        let has_annotations = |selector: &Selector| parent.with_annotations(|all| selector.matches(all));
+        Some(in_namespace && self.parents.selects(parent) && self.annotations.as_ref().is_none_or(has_annotations))
     }
 
     /// Whether these are the same watches, with the same selectors, as far as both have watches of the same kinds.
@@ -246,6 +250,7 @@ impl Caches {
         };
         Arc::ptr_eq(&self.parents, &other.parents)
             && self.namespaces == other.namespaces
+            && self.annotations == other.annotations
             && self.resources.iter().all(is_same_resource)
             && self.children.iter().all(is_same)
     }

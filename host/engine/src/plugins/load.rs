@@ -220,6 +220,8 @@ impl<'a> Loading<'a> {
             parents,
             children: children.into_iter().map(|watch| (watch.id.kind.group_kind(), watch)).collect(),
             namespaces,
+            // It was checked when the component was loaded.
+            annotations: self.component.descriptor().selector.annotations().and_then(|text| text.parse().ok()),
             peers: Peers(self.plugins.own.clone()),
             resources: resolved.reads.resources.clone(),
         }

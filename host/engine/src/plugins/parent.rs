@@ -24,17 +24,18 @@ pub(super) async fn resolve(
     Loading { plugins, name, plugin, component, declared }: &Loading<'_>,
 ) -> Result<ParentKind, Problem> {
     let install = Install::by(&plugin.spec, component.digest());
-    match declared {
-        DeclaredParent::Own(carried) => crd::resolve(&plugins.client, name, carried, install).await,
-        DeclaredParent::Existing { kind, selector } => {
-            let parent = existing(&plugins.discovery, kind, selector.as_deref()).await?;
+    let parent = match declared {
+        DeclaredParent::Own(carried) => crd::resolve(&plugins.client, name, carried, install).await?,
+        DeclaredParent::Existing(kind) => {
+            let parent = existing(&plugins.discovery, kind).await?;
             let grants = plugin.spec.grants.spec_grants();
             grants
                 .may_reconcile(kind, parent.namespaced, component.descriptor().sets_finalizer())
                 .map_err(|why| not_granted(kind, why))?;
-            Ok(parent)
+            parent
         }
-    }
+    };
+    Ok(ParentKind { selector: component.descriptor().selector.labels().map(str::to_owned), ..parent })
 }
 
 /// The problem of a parent kind that the Plugin does not grant.
@@ -53,7 +54,7 @@ pub(super) fn groups_of(declared: &DeclaredParent, descriptor: &Descriptor) -> H
     children.chain(&descriptor.related).chain([declared.kind()]).map(|kind| kind.group.clone()).collect()
 }
 
-async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> Result<ParentKind, Problem> {
+async fn existing(discovery: &Discovery, kind: &Gvk) -> Result<ParentKind, Problem> {
     if !may_be_parent(kind) {
         let message = format!("{kind} is Windlass' own; a plugin may not reconcile it");
         return Err(Problem::lasting(Step::Granted, PluginReason::NotGranted, message));
@@ -65,6 +66,6 @@ async fn existing(discovery: &Discovery, kind: &Gvk, selector: Option<&str>) -> 
         resource,
         namespaced: capabilities.scope == Scope::Namespaced,
         shape: StatusShape::NONE,
-        selector: selector.map(str::to_owned),
+        selector: None,
     })
 }

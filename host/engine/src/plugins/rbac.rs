@@ -343,14 +343,14 @@ mod tests {
     }
 
     fn namespaces() -> Parent {
-        Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None }
+        Parent::Existing(Gvk::from_api_version("v1", "Namespace"))
     }
 
     fn role_of(parent: Parent, finalizes: bool, did: bool) -> Value {
         let descriptor = Descriptor { finalizes, ..Descriptor::about("echo", "1.0.0", parent) };
         let (resource, status) = match DeclaredParent::of(&descriptor).expect("valid") {
             DeclaredParent::Own(crd) => (crd.resource().clone(), StatusWriter::Host),
-            DeclaredParent::Existing { .. } => ((String::new(), "namespaces".to_owned()), StatusWriter::Nobody),
+            DeclaredParent::Existing(_) => ((String::new(), "namespaces".to_owned()), StatusWriter::Nobody),
         };
         plugin_role("echo", &descriptor, &Kinds { status, ..kinds(resource) }, did)
     }

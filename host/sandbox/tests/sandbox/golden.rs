@@ -11,7 +11,8 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use windlass_core::contract::{
     CallReport, ChildRule, Descriptor, Event, EventType, Failure, Keep, Metric, MetricType, Note, Observed, Parent,
-    Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until, UpdateStrategy,
+    ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until,
+    UpdateStrategy,
 };
 use windlass_core::value::ids::Gvk;
 use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
@@ -220,16 +221,16 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
             },
         },
     };
+    let (parent, selector) = match descriptor.parent {
+        raw::Parent::Custom(definition) => (Parent::Custom(definition), None),
+        raw::Parent::Existing(existing) => (Parent::Existing(gvk(&existing.kind)), existing.selector),
+    };
     Descriptor {
         name: descriptor.name,
         version: descriptor.version,
         description: descriptor.description,
-        parent: match descriptor.parent {
-            raw::Parent::Custom(definition) => Parent::Custom(definition),
-            raw::Parent::Existing(existing) => {
-                Parent::Existing { kind: gvk(&existing.kind), selector: existing.selector }
-            }
-        },
+        parent,
+        selector: ParentSelector { labels: selector, annotations: None },
         children: descriptor.children.into_iter().map(child).collect(),
         related: descriptor.related.iter().map(gvk).collect(),
         optional: Vec::new(),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_e2e::{Namespace, Puppet, TIMEOUT, condition, is_done, text, wait};
 
 use crate::scripts::{config_map, needs};
-use crate::{children, names, stage, wait_names};
+use crate::{barrier_of, children, names, stage, value, verbs, wait_names, write_attempts};
 
 fn cluster(name: &'static str) -> (Namespace<'static>, Puppet<'static>) {
     let env = stage().with("puppet-cluster");
@@ -231,4 +231,27 @@ fn r14_parent_that_leaves_the_selector_is_finalized_and_its_children_pass_the_de
     env.kubectl(&["annotate", "namespace", ns.name(), &format!("windlass.dev/allow-deletion={hash}")]);
     env.wait_object("namespaces", "", ns.name(), |namespace| !has_finalizer(namespace));
     wait_names(&ns, "configmaps", &[]);
+}
+
+#[test]
+fn r14_object_of_the_plugins_own_kind_is_a_parent_while_its_labels_and_annotations_match() {
+    let ns = stage().with("puppet-staged").namespace("ignored");
+    let puppet = ns.puppet_of("StagedPuppet", "web");
+    puppet.play(&children([config_map("a", "1")]));
+    for verb in ["label", "annotate"] {
+        puppet.kubectl(verb, &["ignored=true"]);
+        wait_names(&ns, "configmaps", &[]);
+        // It was not finalized for its deletion.
+        puppet.wait(|puppet| puppet["metadata"]["finalizers"].is_null());
+        let mark = ns.env().mark();
+        puppet.apply(&children([config_map("a", verb)]));
+        barrier_of(&ns, "StagedPuppet", &format!("beside-{verb}"));
+        let names: Vec<_> =
+            verbs(&write_attempts(&ns, mark, "configmaps")).iter().map(|(_, name)| (*name).to_owned()).collect();
+        assert_eq!(names, [format!("beside-{verb}")], "the host leaves it alone");
+        puppet.kubectl(verb, &["ignored-"]);
+        puppet.wait_done();
+        assert_eq!(value(&ns, "a"), verb);
+        ns.kubectl(&["delete", "stagedpuppet", &format!("beside-{verb}"), "--wait=true"]);
+    }
 }

@@ -96,7 +96,7 @@ mod tests {
     fn descriptor() -> Descriptor {
         let rolling =
             UpdateStrategy::Rolling { recreate: false, until: Until::Conditions(["Ready".to_owned()].into()) };
-        let parent = Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None };
+        let parent = Parent::Existing(Gvk::from_api_version("v1", "Namespace"));
         Descriptor {
             children: vec![ChildRule { kind: Gvk::from_api_version("v1", "Pod"), update: rolling }],
             related: vec![Gvk::from_api_version("v1", "Secret")],

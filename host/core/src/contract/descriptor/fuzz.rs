@@ -4,7 +4,7 @@ use serde_json::Value;
 use windlass_fuzz::Target;
 
 use super::*;
-use crate::contract::ChildRule;
+use crate::contract::{ChildRule, ParentSelector};
 
 /// Parses a corpus file as a descriptor; if it is not one, uses the whole text for each field.
 fn descriptor(input: &[u8]) -> Descriptor {
@@ -25,12 +25,14 @@ fn descriptor(input: &[u8]) -> Descriptor {
             ),
         },
     };
-    let selector = |value: &Value| value.get("selector").and_then(Value::as_str).map(str::to_owned);
-    let parent = value.get("parent").map_or_else(
-        || Parent::Custom(input.to_vec()),
-        |value| Parent::Existing { kind: kind(value), selector: selector(value) },
-    );
+    let selector = |value: &Value, of: &str| value.get(of).and_then(Value::as_str).map(str::to_owned);
+    let parent =
+        value.get("parent").map_or_else(|| Parent::Custom(input.to_vec()), |value| Parent::Existing(kind(value)));
     Descriptor {
+        selector: ParentSelector {
+            labels: value.get("parent").and_then(|parent| selector(parent, "selector")),
+            annotations: value.get("parent").and_then(|parent| selector(parent, "annotations")),
+        },
         children: list("children").iter().map(|value| ChildRule { kind: kind(value), update: update(value) }).collect(),
         related: list("related").iter().map(kind).collect(),
         ..Descriptor::about("", &text(&value, "version"), parent)
@@ -51,6 +53,8 @@ fn fuzz_descriptors() {
             return false;
         }
         let Descriptor { version, parent, children, related, .. } = &descriptor;
+        let selector = &descriptor.selector;
+        assert!([selector.labels(), selector.annotations()].into_iter().flatten().all(|one| one.len() <= 1024));
         assert!(version.len() <= 128 && !version.contains(char::is_control));
         assert!(children.len() <= 100 && related.len() <= 100);
         for rule in children {
@@ -59,10 +63,7 @@ fn fuzz_descriptors() {
             }
         }
         let parent = match parent {
-            Parent::Existing { kind, selector } => {
-                assert!(selector.as_ref().is_none_or(|selector| selector.len() <= 1024));
-                Some(kind)
-            }
+            Parent::Existing(kind) => Some(kind),
             Parent::Custom(_) => None,
         };
         for kind in children.iter().map(|rule| &rule.kind).chain(related).chain(parent) {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::contract::{Descriptor, Metric, MetricType, Parent, Until, UpdateStrategy};
-use crate::object::selector::SELECTOR_MAX;
+use crate::object::selector::{SELECTOR_MAX, Selector};
 use crate::value::ids::{Gvk, is_dns_label, is_dns_subdomain};
 
 /// Maximum number of child kinds, and of related kinds: each costs requests to the API server and a watch.
@@ -57,13 +57,19 @@ pub fn check(descriptor: &Descriptor) -> Result<(), String> {
     }
     check_metrics(metrics)?;
     children.iter().try_for_each(|rule| check_update(&rule.update))?;
+    let selector = &descriptor.selector;
+    let mut selectors = selector.labels().into_iter().chain(selector.annotations());
+    if let Some(selector) = selectors.find(|selector| selector.len() > SELECTOR_MAX) {
+        return Err(format!("the selector {} is longer than {SELECTOR_MAX} bytes", shown(selector)));
+    }
+    // The API server evaluates the one over labels.
+    if let Some(Err(error)) = selector.annotations().map(str::parse::<Selector>) {
+        return Err(format!("the selector over annotations {error}"));
+    }
     let parent = match parent {
         // `DeclaredParent::of` checks a carried CRD.
         Parent::Custom(_) => None,
-        Parent::Existing { selector: Some(selector), .. } if selector.len() > SELECTOR_MAX => {
-            return Err(format!("the selector {} is longer than {SELECTOR_MAX} bytes", shown(selector)));
-        }
-        Parent::Existing { kind, .. } => Some(kind),
+        Parent::Existing(kind) => Some(kind),
     };
     let mut kinds = parent.into_iter().chain(children.iter().map(|rule| &rule.kind)).chain(related);
     match kinds.find(|kind| !is_kind(kind)) {
@@ -161,7 +167,7 @@ mod tests {
     use crate::contract::{ChildRule, MetricType};
 
     fn descriptor() -> Descriptor {
-        let parent = Parent::Existing { kind: Gvk::from_api_version("v1", "Namespace"), selector: None };
+        let parent = Parent::Existing(Gvk::from_api_version("v1", "Namespace"));
         let related = vec![Gvk::from_api_version("apps/v1", "Deployment")];
         Descriptor { related, ..Descriptor::about("", "1.0.0+build", parent) }
     }
@@ -260,7 +266,7 @@ mod tests {
         }
         let related = refused(|descriptor| descriptor.related.push(Gvk::from_api_version("v1", "..")));
         assert_eq!(related, r#""...v1" is not a valid kind"#);
-        let parent = Parent::Existing { kind: Gvk::from_api_version("v1", "a b"), selector: None };
+        let parent = Parent::Existing(Gvk::from_api_version("v1", "a b"));
         assert_eq!(refused(|descriptor| descriptor.parent = parent), r#""a b.v1" is not a valid kind"#);
     }
 
@@ -294,9 +300,10 @@ mod tests {
         assert_eq!(check(&Descriptor { metrics: metrics(100), ..descriptor() }), Ok(()));
         refused(|descriptor| descriptor.metrics = metrics(101));
 
-        let selector = Some(long());
-        let kind = Gvk::from_api_version("v1", "Namespace");
-        let message = refused(|descriptor| descriptor.parent = Parent::Existing { kind, selector });
+        let message = refused(|descriptor| descriptor.selector.labels = Some(long()));
         assert!(message.contains("the selector") && message.len() < 200, "{message}");
+        refused(|descriptor| descriptor.selector.annotations = Some(long()));
+        let message = refused(|descriptor| descriptor.selector.annotations = Some("a in".to_owned()));
+        assert!(message.starts_with("the selector over annotations"), "{message}");
     }
 }

@@ -14,6 +14,8 @@ pub struct Descriptor {
     pub description: String,
     /// The kind that the plugin reconciles.
     pub parent: Parent,
+    /// Which objects of the kind are parents.
+    pub selector: ParentSelector,
     /// The kinds of children that the plugin may return.
     pub children: Vec<ChildRule>,
     /// Kinds that the plugin's requirements may name.
@@ -45,6 +47,7 @@ impl Descriptor {
             version: version.to_owned(),
             description: String::new(),
             parent,
+            selector: ParentSelector::default(),
             children,
             related,
             optional,
@@ -70,12 +73,36 @@ pub enum Parent {
     /// The kind of this CRD (`apiextensions.k8s.io/v1`, JSON), which the component carries.
     Custom(Json),
     /// A kind that exists already.
-    Existing {
-        /// The kind.
-        kind: Gvk,
-        /// Label selector of the parents, in kubectl's syntax; `None` selects all objects of the kind.
-        selector: Option<String>,
-    },
+    Existing(Gvk),
+}
+
+/// Which objects of its parent kind a plugin reconciles: those that match both selectors, in kubectl's syntax.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ParentSelector {
+    /// Over labels; `None` or an empty one selects all objects.
+    pub labels: Option<String>,
+    /// Over annotations, likewise.
+    pub annotations: Option<String>,
+}
+
+impl ParentSelector {
+    /// The selector over labels, if it does not select all objects.
+    pub fn labels(&self) -> Option<&str> {
+        self.labels.as_deref().filter(|selector| !selector.is_empty())
+    }
+
+    /// The selector over annotations, if it does not select all objects.
+    pub fn annotations(&self) -> Option<&str> {
+        self.annotations.as_deref().filter(|selector| !selector.is_empty())
+    }
+
+    /// For messages: `those with the labels team=a and the annotations tier`; none if all objects are selected.
+    pub fn selected(&self) -> Option<String> {
+        let labels = self.labels().map(|labels| format!("the labels {labels}"));
+        let annotations = self.annotations().map(|annotations| format!("the annotations {annotations}"));
+        let both: Vec<_> = labels.into_iter().chain(annotations).collect();
+        (!both.is_empty()).then(|| format!("those with {}", both.join(" and ")))
+    }
 }
 
 /// What `Ready=True` of a parent means (rule R22). A condition `Ready` in the response takes precedence.

@@ -16,7 +16,7 @@ use crate::value::digest::Digest;
 use crate::value::milliseconds;
 
 pub use child::{ChildOptions, ChildRef, ChildRule, Keep, Until, UpdateStrategy};
-pub use descriptor::{Descriptor, Metric, MetricType, Parent, ReadyMeans};
+pub use descriptor::{Descriptor, Metric, MetricType, Parent, ParentSelector, ReadyMeans};
 pub use failure::{CallFailure, LoadFailure};
 pub use request::{FinalizeCause, LeftOut, Observed, Phase, Related, Request, Requirement, Selection};
 

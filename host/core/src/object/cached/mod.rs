@@ -170,6 +170,8 @@ struct Labelled<'a> {
 struct LabelledMetadata<'a> {
     #[serde(borrow, default)]
     labels: Option<OwnMarks<'a>>,
+    #[serde(borrow, default)]
+    annotations: Option<OwnMarks<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -208,8 +210,17 @@ impl<'a> OwnMarks<'a> {
 impl<'a> Labels<'a> {
     /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
-        let labels = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels);
-        labels.and_then(|labels| labels.labels().ok()).unwrap_or_default()
+        Self::within(json, |metadata| metadata.labels)
+    }
+
+    /// Parses the annotations in an object's JSON likewise.
+    pub fn of_annotations(json: &'a [u8]) -> Self {
+        Self::within(json, |metadata| metadata.annotations)
+    }
+
+    fn within(json: &'a [u8], of: impl FnOnce(LabelledMetadata<'a>) -> Option<OwnMarks<'a>>) -> Self {
+        let entries = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| of(object.metadata));
+        entries.and_then(|entries| entries.labels().ok()).unwrap_or_default()
     }
 }
 
@@ -317,6 +328,11 @@ impl Object {
             Some(kept) => act(&kept.labels()),
             None => act(&Labels::of(&self.json.bytes())),
         }
+    }
+
+    /// Gives access to the object's annotations, as if they were labels. Parses the object's JSON, at each call.
+    pub fn with_annotations<T>(&self, act: impl FnOnce(&Labels<'_>) -> T) -> T {
+        act(&Labels::of_annotations(&self.json.bytes()))
     }
 
     /// Parses the object's JSON, at each call. Returns `None` if it is not a JSON object.

@@ -53,16 +53,16 @@ fn observe<'a>(object: &'a core::Observed, WorkedOut(api_version): &'a WorkedOut
 }
 
 pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
+    let (parent, selector) = match descriptor.parent {
+        wit::Parent::Custom(crd) => (core::Parent::Custom(crd), None),
+        wit::Parent::Existing(existing) => (core::Parent::Existing(kind(&existing.kind)), existing.selector),
+    };
     core::Descriptor {
         name: descriptor.name,
         version: descriptor.version,
         description: descriptor.description,
-        parent: match descriptor.parent {
-            wit::Parent::Custom(crd) => core::Parent::Custom(crd),
-            wit::Parent::Existing(existing) => {
-                core::Parent::Existing { kind: kind(&existing.kind), selector: existing.selector }
-            }
-        },
+        parent,
+        selector: core::ParentSelector { labels: selector, annotations: None },
         children: descriptor.children.into_iter().map(child_rule).collect(),
         related: descriptor.related.iter().map(kind).collect(),
         optional: Vec::new(),

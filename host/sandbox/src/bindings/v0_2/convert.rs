@@ -141,17 +141,18 @@ fn optional(descriptor: &wit::Descriptor) -> Vec<Gvk> {
 
 /// A descriptor without anything that [`super::not_built`] refuses.
 pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
+    let optional = optional(&descriptor);
+    let (parent, selector) = match descriptor.parent {
+        wit::Parent::Custom(custom) => (core::Parent::Custom(custom.definition), custom.selector),
+        wit::Parent::Existing(existing) => (core::Parent::Existing(kind(&existing.kind)), existing.selector),
+    };
     core::Descriptor {
-        optional: optional(&descriptor),
+        optional,
         name: descriptor.name,
         version: descriptor.version,
         description: descriptor.description,
-        parent: match descriptor.parent {
-            wit::Parent::Custom(custom) => core::Parent::Custom(custom.definition),
-            wit::Parent::Existing(existing) => {
-                core::Parent::Existing { kind: kind(&existing.kind), selector: existing.selector.labels }
-            }
-        },
+        parent,
+        selector: core::ParentSelector { labels: selector.labels, annotations: selector.annotations },
         children: descriptor.children.into_iter().map(child_rule).collect(),
         related: descriptor.related.iter().map(|rule| kind(&rule.kind)).collect(),
         finalizes: descriptor.finalizes,

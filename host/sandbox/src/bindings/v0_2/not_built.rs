@@ -7,14 +7,6 @@ use crate::bindings::Returned;
 /// # Errors
 /// The first thing in a descriptor that the host does not do yet.
 pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
-    let selector = match &descriptor.parent {
-        wit::Parent::Custom(wit::CustomParent { selector, .. }) => {
-            refuse(selector.labels.is_some(), "a selector of a kind that the component defines")?;
-            selector
-        }
-        wit::Parent::Existing(wit::ExistingParent { selector, .. }) => selector,
-    };
-    refuse(selector.annotations.is_some(), "a selector over annotations")?;
     // The plugin would be called again while its children go, and might want them back.
     refuse(descriptor.finalizes && descriptor.ordered_deletion, "finalizes together with ordered-deletion")
 }
