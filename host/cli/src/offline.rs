@@ -1,7 +1,7 @@
 //! Calls a component with the same code as the host, for the commands that need neither a host nor a cluster: `windlass render` and
 //! `windlass test`.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::future::ready;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,7 +15,9 @@ use windlass_core::contract::offer::Offer;
 use windlass_core::contract::related::{Need, Needs, ReadGrant, ReadGrants, Refusal, Rounds};
 use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::contract::snapshot::{Served, Snapshot};
-use windlass_core::contract::{CallFailure, Descriptor, Limits, PluginResult, Request, Requirement, Response};
+use windlass_core::contract::{
+    CallFailure, Descriptor, Limits, Namespaces, PluginResult, Request, Requirement, Response,
+};
 use windlass_core::object::Object;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::plugin::schema::structural as schema;
@@ -171,18 +173,20 @@ impl Offline {
     fn read_grants(&self, known: &[Arc<Object>], required: &[Requirement]) -> ReadGrants {
         let grants = self.descriptor().related.iter().map(|kind| {
             let mut known = known.iter().filter(|object| *object.kind == *kind).peekable();
-            let named: Vec<_> = required
-                .iter()
-                .filter(|one| one.kind == *kind)
-                .flat_map(|one| one.namespaces.iter().flatten())
-                .collect();
+            let of_known = || known.clone().filter_map(|object| object.key.namespace.clone()).collect();
+            let of_one = |one: &Requirement| match &one.namespaces {
+                Namespaces::OfParent => Vec::new(),
+                Namespaces::Named(names) => names.iter().map(|name| Arc::from(name.as_str())).collect(),
+                Namespaces::All => of_known(),
+            };
+            let named: BTreeSet<Arc<str>> = required.iter().filter(|one| one.kind == *kind).flat_map(of_one).collect();
             ReadGrant {
                 kind: Arc::new(kind.clone()),
                 namespaced: match known.peek() {
                     Some(_) => known.any(|object| object.key.namespace.is_some()),
                     None => !is_cluster_scoped(kind) && (self.is_namespaced() || !named.is_empty()),
                 },
-                namespaces: Some(named.into_iter().map(|name| Arc::from(name.as_str())).collect()),
+                namespaces: Some(named.into_iter().collect()),
                 presence: self.presence(kind),
             }
         });

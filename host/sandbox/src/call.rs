@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, UpdateDeadline};
 use windlass_core::contract::descriptor;
 use windlass_core::contract::{
-    CallFailure, CallReport, Descriptor, Failure, Limits, Observed, PluginResult, Request, Requirement, Response,
-    Selection, Surface,
+    CallFailure, CallReport, Descriptor, Failure, Limits, Namespaces, Observed, PluginResult, Request, Requirement,
+    Response, Selection, Surface,
 };
 use windlass_core::value::digest::Digest;
 
@@ -254,7 +254,8 @@ fn result_bytes(result: &PluginResult) -> u64 {
 fn response_bytes(response: &Response) -> usize {
     let requirement = |requirement: &Requirement| {
         let (Selection::Name(select) | Selection::Labels(select)) = &requirement.select;
-        let namespaces = requirement.namespaces.iter().flatten().map(String::len).sum::<usize>();
+        let names = if let Namespaces::Named(names) = &requirement.namespaces { &**names } else { &[] };
+        let namespaces = names.iter().map(String::len).sum::<usize>();
         requirement.id.len() + namespaces + select.len()
     };
     response.children.iter().map(Vec::len).sum::<usize>()

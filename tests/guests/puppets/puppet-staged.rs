@@ -45,7 +45,7 @@ struct Script {
     keep: Value,
     waiting: Option<String>,
     status: Value,
-    /// Ids of requirements of all targets in the parent's namespace.
+    /// Ids of requirements of all targets in the parent's namespace; that of `all` is in all namespaces.
     requirements: Vec<String>,
 }
 
@@ -110,9 +110,10 @@ fn kind((api_version, name): (&str, &str)) -> Kind {
     Kind { api_version: api_version.to_owned(), name: name.to_owned() }
 }
 
-/// The requirement of all targets in the parent's namespace.
+/// The requirement of all targets in the parent's namespace, or in all.
 fn requirement(id: String) -> Requirement {
-    let (kind, namespaces) = (kind(RELATED), Namespaces::OfParent);
+    let namespaces = if id == "all" { Namespaces::All } else { Namespaces::OfParent };
+    let kind = kind(RELATED);
     Requirement { id, kind, namespaces, select: Selection::Labels(String::new()), metadata_only: false }
 }
 

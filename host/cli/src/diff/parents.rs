@@ -13,7 +13,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 use windlass_api::Plugin;
-use windlass_core::contract::related::{Need, Select};
+use windlass_core::contract::related::{Need, Place, Select};
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::parent::ParentRef;
 use windlass_core::object::selector::{Labels, Selector};
@@ -91,6 +91,10 @@ pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
         let not_annotated = annotations.as_ref().filter(|selector| !is_annotated(selector));
         let not_annotated =
             not_annotated.map(|selector| format!("its annotations do not match the component's selector {selector}"));
+        if args.name.is_none() && not_annotated.is_some() {
+            // As objects that the label selector does not select.
+            continue;
+        }
         match not_matched.or(not_annotated).or_else(|| namespaces.why_left_out(scope, &parent).map(str::to_owned)) {
             Some(why) => notes.push(format!("{} {} is left out: {why}", kind.kind, parent.key)),
             None => selected.push(parent),
@@ -259,7 +263,7 @@ pub async fn object(
 }
 
 /// The objects that a requirement selects, without its id.
-type Question = (Arc<Gvk>, Option<Arc<str>>, Select);
+type Question = (Arc<Gvk>, Place, Select);
 type Objects = Vec<Arc<Object>>;
 
 /// Reads the objects that the plugin requires, each once: many parents may require the same ones.
@@ -274,7 +278,7 @@ impl Related {
     /// # Errors
     /// If the user may not read them, or the API server does not respond.
     pub async fn find(&self, scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
-        let question = (need.kind.clone(), need.namespace.clone(), need.select.clone());
+        let question = (need.kind.clone(), need.place.clone(), need.select.clone());
         let cell = self.found.lock().entry(question).or_default().clone();
         let found = cell.get_or_try_init(|| read(scope, need)).await?;
         Ok(found.clone())
@@ -286,8 +290,12 @@ async fn read(scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
         let of_kind = scope.reads.resources.get(&*need.kind);
         of_kind.with_context(|| format!("{} is not a kind that the plugin may read", need.kind))
     };
-    let (kind, namespace) = (&need.kind, need.namespace.as_deref());
+    let (kind, namespace) = (&need.kind, need.place.namespace().map(|namespace| &**namespace));
     let mut found: Vec<_> = match &need.select {
+        Select::Name(name) if matches!(need.place, Place::AllBut(_)) => {
+            let query = ListParams::default().fields(&format!("metadata.name={name}"));
+            objects(&scope.client, (kind, resource()?), None, query).await?
+        }
         Select::Name(name) => {
             let key = ObjectKey::new(namespace, name);
             object(&scope.client, (kind, resource()?), &key).await?.into_iter().collect()

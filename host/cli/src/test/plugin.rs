@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use windlass_core::contract::Failure;
 use windlass_core::contract::declared_parent::storage_of;
 use windlass_core::contract::desired::DesiredChild;
-use windlass_core::contract::related::{Need, Select};
+use windlass_core::contract::related::{Need, Place, Select};
 use windlass_core::contract::snapshot::Snapshot;
 use windlass_core::object::Object;
 use windlass_core::object::observed_status::StatusShape;
@@ -169,10 +169,15 @@ fn plausible_object(need: &Need, (at, name): (usize, &str), labels: &Map<String,
         "ConfigMap" => json!({"key": value}),
         _ => Value::Null,
     };
+    let namespace = match &need.place {
+        Place::Cluster => None,
+        Place::In(namespace) => Some(&**namespace),
+        Place::AllBut(_) => Some("default"),
+    };
     let described = json!({
         "apiVersion": need.kind.api_version(), "kind": *need.kind.kind,
         "metadata": {
-            "name": name, "namespace": need.namespace.as_deref(), "labels": labels, "resourceVersion": "900",
+            "name": name, "namespace": namespace, "labels": labels, "resourceVersion": "900",
             "uid": format!("2b0f4a6e-7a0e-4d0c-8a52-0c1f6f3f9f0{}", at + 1), "creationTimestamp": "2026-01-01T00:00:00Z",
         },
         "data": data,

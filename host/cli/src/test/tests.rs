@@ -2,7 +2,7 @@ use std::cell::Cell;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use windlass_core::contract::related::{Need, Select};
+use windlass_core::contract::related::{Need, Place, Select};
 use windlass_core::contract::{Phase, Response, UpdateStrategy};
 use windlass_core::value::ids::Gvk;
 
@@ -197,7 +197,7 @@ fn dependence_on_the_order_of_related_objects_is_found() {
     let need = Need {
         id: "settings".into(),
         kind: Gvk::from_api_version("v1", "ConfigMap").into(),
-        namespace: Some("default".into()),
+        place: Place::In("default".into()),
         select: Select::Labels("app=web".parse().expect("a selector")),
     };
     let found = assert_found(Check::OrderIrrelevant, false, |call, reply| {

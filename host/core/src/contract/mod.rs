@@ -15,7 +15,7 @@ pub mod snapshot;
 
 pub use exchange::{
     CallFailure, CallReport, ChildOptions, ChildRef, ChildRule, Descriptor, Event, EventType, Failure, FinalizeCause,
-    JSON_DEPTH_MAX, Json, Keep, LeftOut, Level, Limits, LoadFailure, Metric, MetricType, Note, Observed, Parent,
-    ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Surface,
-    Until, UpdateStrategy,
+    JSON_DEPTH_MAX, Json, Keep, LeftOut, Level, Limits, LoadFailure, Metric, MetricType, Namespaces, Note, Observed,
+    Parent, ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection,
+    Surface, Until, UpdateStrategy,
 };

@@ -20,7 +20,7 @@ pub const BOOTSTRAP_SECRET: &str = "bootstrap.kubernetes.io/token";
 
 /// The namespace in which the host runs: plugins have no parents or children there, and read nothing there. The default
 /// is no namespace, for commands that run outside a cluster.
-#[derive(Debug, Clone, Default, PartialEq, Eq, derive_more::Display)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash, derive_more::Display)]
 pub struct HostNamespace(Arc<str>);
 
 impl HostNamespace {

@@ -173,7 +173,7 @@ impl Related {
         };
         let user = || live.account.user().to_owned();
         let question = Question {
-            namespace: need.namespace.clone(),
+            namespace: need.place.namespace().cloned(),
             name: name.clone(),
             ..Question::new(live.account.clone(), verb, resource_of(live, need)?.clone())
         };
@@ -182,7 +182,7 @@ impl Related {
         match self.reviews.find(question, now, spend).await {
             Ok(review) if review.allowed => Ok(()),
             Ok(review) => {
-                let namespace = need.namespace.clone();
+                let namespace = need.place.namespace().cloned();
                 let denied = Denied { user: user(), verb, kind: kind(), namespace, name, why: review.why };
                 Err(ReadProblem::Denied(Box::new(denied)))
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use windlass_core::contract::related::{Needs, ReadProblem, Select};
+use windlass_core::contract::related::{Needs, Place, ReadProblem, Select};
 use windlass_core::contract::snapshot::Served;
 use windlass_core::object::Object;
 use windlass_core::object::selector::Selector;
@@ -24,10 +24,10 @@ pub(super) struct Bounds {
     pub bytes: u64,
 }
 
-/// The label selectors of one kind and namespace, each with the index of its requirement.
-struct Place<'n> {
+/// The label selectors of one kind and place, each with the index of its requirement.
+struct Searched<'n> {
     store: &'n Store,
-    namespace: Option<&'n str>,
+    place: &'n Place,
     selectors: Vec<(usize, &'n Selector)>,
 }
 
@@ -42,22 +42,21 @@ pub(super) async fn select(
     clock: impl Fn() -> Instant,
 ) -> Result<Selected, ReadProblem> {
     let mut found = Found { objects: vec![Vec::new(); needs.len()], bytes: 0, limit: bounds.bytes };
-    let (mut places, mut took): (Vec<Place<'_>>, _) = (Vec::new(), Duration::ZERO);
+    let (mut places, mut took): (Vec<Searched<'_>>, _) = (Vec::new(), Duration::ZERO);
     let watched = needs.iter().enumerate().filter(|(_, need)| need.select != Select::Nothing);
     for ((at, need), store) in watched.zip(stores) {
         match &need.select {
             Select::Name(name) => {
-                let key = ObjectKey { namespace: need.namespace.clone(), name: name.clone() };
-                store.get(&key).iter().try_for_each(|object| found.add(at, object))?;
+                named(store, &need.place, name).iter().try_for_each(|object| found.add(at, object))?;
             }
             Select::Nothing => {}
-            Select::Labels(selector) => add(&mut places, store, need.namespace.as_deref(), (at, selector)),
+            Select::Labels(selector) => add(&mut places, store, &need.place, (at, selector)),
         }
     }
-    for Place { store, namespace, selectors } in places {
+    for Searched { store, place, selectors } in places {
         let mut began = clock();
         // The labels of each object are read once, for all selectors.
-        for object in store.in_namespace(namespace) {
+        for object in all(store, place) {
             object.with_labels(|labels| {
                 let mut matching = selectors.iter().filter(|(_, selector)| selector.matches(labels));
                 matching.try_for_each(|(at, _)| found.add(*at, &object))
@@ -77,13 +76,31 @@ pub(super) async fn select(
     Ok(Selected { objects: Served::of(needs, found.objects), took })
 }
 
-/// Adds the selector of a requirement to those of its kind and namespace.
-fn add<'n>(places: &mut Vec<Place<'n>>, store: &'n Store, namespace: Option<&'n str>, selector: (usize, &'n Selector)) {
-    let is_same = |place: &&mut Place<'_>| std::ptr::eq(place.store, store) && place.namespace == namespace;
-    match places.iter_mut().find(is_same) {
-        Some(place) => place.selectors.push(selector),
-        None => places.push(Place { store, namespace, selectors: vec![selector] }),
+/// Adds the selector of a requirement to those of its kind and place.
+fn add<'n>(all: &mut Vec<Searched<'n>>, store: &'n Store, place: &'n Place, selector: (usize, &'n Selector)) {
+    let is_same = |searched: &&mut Searched<'_>| std::ptr::eq(searched.store, store) && searched.place == place;
+    match all.iter_mut().find(is_same) {
+        Some(searched) => searched.selectors.push(selector),
+        None => all.push(Searched { store, place, selectors: vec![selector] }),
     }
+}
+
+/// All objects of a place.
+fn all(store: &Store, place: &Place) -> Vec<Arc<Object>> {
+    match place {
+        Place::Cluster => store.in_namespace(None),
+        Place::In(namespace) => store.in_namespace(Some(namespace)),
+        Place::AllBut(_) => store.find(|object| place.has(object.key.namespace.as_deref())),
+    }
+}
+
+/// The objects of a place that have a name.
+fn named(store: &Store, place: &Place, name: &Arc<str>) -> Vec<Arc<Object>> {
+    if let Place::AllBut(_) = place {
+        return store.find(|object| object.key.name == *name && place.has(object.key.namespace.as_deref()));
+    }
+    let key = ObjectKey { namespace: place.namespace().cloned(), name: name.clone() };
+    store.get(&key).into_iter().collect()
 }
 
 /// The objects found so far.
@@ -112,6 +129,7 @@ mod tests {
     use futures::FutureExt;
     use windlass_core::contract::Phase;
     use windlass_core::contract::related::Need;
+    use windlass_core::contract::reserved::HostNamespace;
     use windlass_core::contract::snapshot::Snapshot;
     use windlass_core::object::parent::ParentRef;
     use windlass_core::value::ids::Gvk;
@@ -138,7 +156,7 @@ mod tests {
     }
 
     fn need(id: &str, namespace: &str, select: Select) -> Need {
-        Need { id: id.into(), kind: kind(), namespace: Some(namespace.into()), select }
+        Need { id: id.into(), kind: kind(), place: Place::In(namespace.into()), select }
     }
 
     fn labelled(id: &str, namespace: &str, selector: &str) -> Need {
@@ -176,6 +194,8 @@ mod tests {
             labelled("shared", "shared", "tier"),
             labelled("all", "shop", ""),
             need("none", "shop", Select::Name("c".into())),
+            Need { place: Place::AllBut(HostNamespace::new("shared")), ..labelled("webs", "", "tier=web") },
+            Need { place: Place::AllBut(HostNamespace::new("host")), ..need("cs", "", Select::Name("c".into())) },
         ];
         let of = |id: &str, names: &[&str]| (id.to_owned(), names.iter().map(|name| (*name).to_owned()).collect());
         assert_eq!(
@@ -185,7 +205,9 @@ mod tests {
                 of("b", &["b"]),
                 of("shared", &["c"]),
                 of("all", &["a", "b", "d"]),
-                of("none", &[])
+                of("none", &[]),
+                of("webs", &["a", "d"]),
+                of("cs", &["c"]),
             ]
         );
     }

@@ -10,8 +10,8 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use windlass_core::contract::{
-    CallReport, ChildRule, Descriptor, Event, EventType, Failure, Keep, Metric, MetricType, Note, Observed, Parent,
-    ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until,
+    CallReport, ChildRule, Descriptor, Event, EventType, Failure, Keep, Metric, MetricType, Namespaces, Note, Observed,
+    Parent, ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until,
     UpdateStrategy,
 };
 use windlass_core::value::ids::Gvk;
@@ -168,7 +168,7 @@ fn response(response: raw::Response) -> Response {
     let requirement = |requirement: raw::Requirement| Requirement {
         id: requirement.id,
         kind: gvk(&requirement.kind),
-        namespaces: requirement.namespace.map(|name| vec![name]),
+        namespaces: requirement.namespace.map_or_else(Namespaces::default, |name| Namespaces::Named(vec![name])),
         select: match requirement.select {
             raw::Selection::Name(name) => Selection::Name(name),
             raw::Selection::Labels(labels) => Selection::Labels(labels),

@@ -18,7 +18,7 @@ use crate::value::milliseconds;
 pub use child::{ChildOptions, ChildRef, ChildRule, Keep, Until, UpdateStrategy};
 pub use descriptor::{Descriptor, Metric, MetricType, Parent, ParentSelector, ReadyMeans};
 pub use failure::{CallFailure, LoadFailure};
-pub use request::{FinalizeCause, LeftOut, Observed, Phase, Related, Request, Requirement, Selection};
+pub use request::{FinalizeCause, LeftOut, Namespaces, Observed, Phase, Related, Request, Requirement, Selection};
 
 /// One JSON document in UTF-8, as it is transferred.
 pub type Json = Vec<u8>;

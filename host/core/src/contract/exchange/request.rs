@@ -126,13 +126,26 @@ pub struct Requirement {
     pub id: String,
     /// The kind.
     pub kind: Gvk,
-    /// The namespaces; `None` means the parent's namespace, or no namespace if the kind is cluster-scoped.
-    pub namespaces: Option<Vec<String>>,
+    /// The namespaces; of a cluster-scoped kind, the objects are in none.
+    pub namespaces: Namespaces,
     /// The selected objects.
     pub select: Selection,
 }
 
-/// A requirement as recordings have it, and golden cases: one namespace is a text, as in contract 0.1, and several are a list.
+/// Namespaces of related objects.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Namespaces {
+    /// The parent's.
+    #[default]
+    OfParent,
+    /// These.
+    Named(Vec<String>),
+    /// All that the plugin may read.
+    All,
+}
+
+/// A requirement as recordings have it, and golden cases: one namespace is a text, as in contract 0.1, several are a list, and all are the
+/// word.
 #[derive(Serialize, Deserialize)]
 struct WrittenRequirement {
     id: String,
@@ -141,17 +154,33 @@ struct WrittenRequirement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     namespace: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    namespaces: Option<Vec<String>>,
+    namespaces: Option<WrittenNamespaces>,
     #[serde(flatten)]
     select: Selection,
 }
 
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum WrittenNamespaces {
+    Named(Vec<String>),
+    Word(Word),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    All,
+}
+
 impl From<Requirement> for WrittenRequirement {
     fn from(Requirement { id, kind, namespaces, select }: Requirement) -> Self {
-        let (namespace, namespaces) = match namespaces.map(<[String; 1]>::try_from) {
-            None => (None, None),
-            Some(Ok([one])) => (Some(one), None),
-            Some(Err(several)) => (None, Some(several)),
+        let (namespace, namespaces) = match namespaces {
+            Namespaces::OfParent => (None, None),
+            Namespaces::Named(names) => match <[String; 1]>::try_from(names) {
+                Ok([one]) => (Some(one), None),
+                Err(several) => (None, Some(WrittenNamespaces::Named(several))),
+            },
+            Namespaces::All => (None, Some(WrittenNamespaces::Word(Word::All))),
         };
         Self { id, kind, namespace, namespaces, select }
     }
@@ -159,7 +188,13 @@ impl From<Requirement> for WrittenRequirement {
 
 impl From<WrittenRequirement> for Requirement {
     fn from(WrittenRequirement { id, kind, namespace, namespaces, select }: WrittenRequirement) -> Self {
-        Self { id, kind, namespaces: namespaces.or_else(|| namespace.map(|one| vec![one])), select }
+        let namespaces = match (namespaces, namespace) {
+            (Some(WrittenNamespaces::Named(names)), _) => Namespaces::Named(names),
+            (Some(WrittenNamespaces::Word(Word::All)), _) => Namespaces::All,
+            (None, Some(one)) => Namespaces::Named(vec![one]),
+            (None, None) => Namespaces::OfParent,
+        };
+        Self { id, kind, namespaces, select }
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub use self::problem::{Denied, ReadProblem, Refusal};
 use crate::contract::grant::Presence;
 use crate::contract::reserved::HostNamespace;
-use crate::contract::{Requirement, Selection};
+use crate::contract::{Namespaces, Requirement, Selection};
 use crate::object::Object;
 use crate::object::selector::{SELECTOR_MAX, Selector};
 use crate::value::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
@@ -57,10 +57,42 @@ pub struct Need {
     pub id: Arc<str>,
     /// The kind.
     pub kind: Arc<Gvk>,
-    /// The namespace; `None` exactly if the kind is cluster-scoped, or not served.
-    pub namespace: Option<Arc<str>>,
+    /// Where the objects are.
+    pub place: Place,
     /// The selected objects.
     pub select: Select,
+}
+
+/// Where the objects of a [`Need`] are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Place {
+    /// In no namespace: the kind is cluster-scoped, or not served.
+    Cluster,
+    /// In this namespace.
+    In(Arc<str>),
+    /// In all namespaces but the host's.
+    AllBut(HostNamespace),
+}
+
+impl Place {
+    fn of(namespace: Option<Arc<str>>) -> Self {
+        namespace.map_or(Self::Cluster, Self::In)
+    }
+
+    /// The namespace, if it is a single one.
+    pub fn namespace(&self) -> Option<&Arc<str>> {
+        if let Self::In(namespace) = self { Some(namespace) } else { None }
+    }
+
+    /// Whether an object of this namespace, or of none, is there.
+    pub fn has(&self, namespace: Option<&str>) -> bool {
+        match (self, namespace) {
+            (Self::Cluster, None) => true,
+            (Self::In(this), Some(namespace)) => **this == *namespace,
+            (Self::AllBut(host), Some(namespace)) => !host.is(namespace),
+            (Self::Cluster, Some(_)) | (Self::In(_) | Self::AllBut(_), None) => false,
+        }
+    }
 }
 
 /// All requirements of a response, in the plugin's order.
@@ -123,8 +155,14 @@ impl ReadGrants {
             if grant.presence == Presence::Absent || need.select == Select::Nothing {
                 return grant.presence == Presence::Absent && need.select == Select::Nothing;
             }
-            let namespace = need.namespace.as_deref();
-            self.place(grant, &need.id, parent, namespace).is_ok_and(|placed| placed == need.namespace)
+            let placed = match &need.place {
+                Place::AllBut(_) => self.places(grant, &need.id, parent, &Namespaces::All),
+                Place::Cluster => self.places(grant, &need.id, parent, &Namespaces::OfParent),
+                Place::In(namespace) => {
+                    self.place(grant, &need.id, parent, Some(namespace)).map(|placed| vec![Place::of(placed)])
+                }
+            };
+            placed.is_ok_and(|placed| placed.contains(&need.place))
         })
     }
 
@@ -145,7 +183,14 @@ impl ReadGrants {
             return Err(Refusal::invalid(message));
         }
         // Before anything is made of them: each need has a copy of the selector.
-        let count: usize = requirements.iter().map(|one| one.namespaces.as_ref().map_or(1, Vec::len)).sum();
+        let count_of = |one: &Requirement| match &one.namespaces {
+            Namespaces::Named(names) => names.len(),
+            Namespaces::OfParent => 1,
+            Namespaces::All => {
+                self.kinds.get(&one.kind).map_or(1, |grant| 1 + grant.namespaces.iter().flatten().count())
+            }
+        };
+        let count: usize = requirements.iter().map(count_of).sum();
         if count > limit {
             let message = format!(
                 "the requirements of the response are of {count} namespaces in all, more than the limit of {limit}"
@@ -167,11 +212,11 @@ impl ReadGrants {
             let (id, kind) = (id.as_str(), grant.kind.clone());
             let select = Select::of(select).map_err(|problem| grant.malformed(id, &problem))?;
             if grant.presence == Presence::Absent {
-                return Ok(vec![Need { id: id.into(), kind, namespace: None, select: Select::Nothing }]);
+                return Ok(vec![Need { id: id.into(), kind, place: Place::Cluster, select: Select::Nothing }]);
             }
             let id: Arc<str> = id.into();
-            let places = self.places(grant, &id, parent, namespaces.as_deref())?;
-            let need = |namespace| Need { id: id.clone(), kind: kind.clone(), namespace, select: select.clone() };
+            let places = self.places(grant, &id, parent, namespaces)?;
+            let need = |place| Need { id: id.clone(), kind: kind.clone(), place, select: select.clone() };
             Ok(places.into_iter().map(need).collect())
         });
         let needs = resolved.collect::<Result<Vec<Vec<_>>, _>>()?.concat();
@@ -184,21 +229,33 @@ impl ReadGrants {
         }
     }
 
-    /// Returns the namespaces to read in, each once, or why reading in one of them is not allowed.
+    /// Returns where to read, each place once, or why reading in one of them is not allowed.
     fn places(
         &self,
         grant: &ReadGrant,
         id: &str,
         parent: &ObjectKey,
-        wanted: Option<&[String]>,
-    ) -> Result<BTreeSet<Option<Arc<str>>>, Refusal> {
-        match wanted {
-            None => Ok([self.place(grant, id, parent, None)?].into()),
-            // Contract 0.1 has always taken it for none.
-            Some([empty]) if empty.is_empty() => Ok([self.place(grant, id, parent, None)?].into()),
-            Some([]) => Err(grant.malformed(id, "names no namespace: leave out the requirement, or name one")),
-            Some(names) => names.iter().map(|name| self.place(grant, id, parent, Some(name))).collect(),
-        }
+        wanted: &Namespaces,
+    ) -> Result<Vec<Place>, Refusal> {
+        let own = || Ok(vec![Place::of(self.place(grant, id, parent, None)?)]);
+        let names: BTreeSet<&str> = match wanted {
+            Namespaces::OfParent => return own(),
+            Namespaces::All if !grant.namespaced => return own(),
+            Namespaces::All => match (&grant.namespaces, &parent.namespace) {
+                (None, None) => return Ok(vec![Place::AllBut(self.host_namespace.clone())]),
+                (granted, own) => {
+                    let all = granted.iter().flatten().chain(own).map(|name| &**name);
+                    all.filter(|name| !self.host_namespace.is(name)).collect()
+                }
+            },
+            Namespaces::Named(names) => match &**names {
+                // Contract 0.1 has always taken it for none.
+                [empty] if empty.is_empty() => return own(),
+                [] => return Err(grant.malformed(id, "names no namespace: leave out the requirement, or name one")),
+                names => names.iter().map(|name| &**name).collect(),
+            },
+        };
+        names.into_iter().map(|name| Ok(Place::of(self.place(grant, id, parent, Some(name))?))).collect()
     }
 
     /// Returns the namespace to read in, or why reading there is not allowed.
@@ -274,7 +331,7 @@ impl Select {
 impl Need {
     /// Returns true if the requirement selects this object.
     pub fn selects(&self, object: &Object) -> bool {
-        object.key.namespace == self.namespace
+        self.place.has(object.key.namespace.as_deref())
             && *object.kind == *self.kind
             && match &self.select {
                 Select::Name(name) => *name == object.key.name,
@@ -298,7 +355,7 @@ pub fn size_of(needs: &[Need]) -> usize {
             Select::Labels(selector) => selector.size() + selector.required_term().map_or(0, str::len),
             Select::Nothing => 0,
         };
-        need.id.len() + need.namespace.as_ref().map_or(0, |namespace| namespace.len()) + select
+        need.id.len() + need.place.namespace().map_or(0, |namespace| namespace.len()) + select
     };
     needs.iter().map(|need| BESIDE_TEXTS + texts(need)).sum()
 }

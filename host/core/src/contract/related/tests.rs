@@ -1,8 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::contract::Phase;
 use crate::contract::snapshot::{Served, Snapshot};
+use crate::contract::{Namespaces, Phase};
 use crate::fixtures::object;
 use crate::object::reason::ParentReason;
 
@@ -35,7 +35,7 @@ fn grants() -> ReadGrants {
 }
 
 fn requirement(id: &str, name: &str, namespace: Option<&str>, select: Selection) -> Requirement {
-    let namespaces = namespace.map(|name| vec![name.to_owned()]);
+    let namespaces = namespace.map_or(Namespaces::OfParent, |name| Namespaces::Named(vec![name.to_owned()]));
     Requirement { id: id.to_owned(), kind: kind("v1", name), namespaces, select }
 }
 
@@ -60,7 +60,8 @@ fn resolve_for(parent: &ObjectKey, requirements: &[Requirement]) -> Result<Vec<N
 }
 
 fn placed(parent: &ObjectKey, name: &str, namespace: Option<&str>) -> Result<Option<Arc<str>>, Refusal> {
-    resolve_for(parent, &[requirement("a", name, namespace, named("x"))]).map(|needs| needs[0].namespace.clone())
+    resolve_for(parent, &[requirement("a", name, namespace, named("x"))])
+        .map(|needs| needs[0].place.namespace().cloned())
 }
 
 /// The condition reason and message of the rejection.
@@ -109,7 +110,7 @@ fn related_objects_in_the_hosts_namespace_are_never_read_whatever_is_granted() {
         assert_eq!(ReadProblem::from(refusal).reason(), ParentReason::ReadForbidden);
     }
     let [need] = &place(&namespaced_parent(), Some("shared")).expect("granted")[..] else { panic!("one need") };
-    let kept = Need { namespace: Some("windlass-system".into()), ..need.clone() };
+    let kept = Need { place: Place::In("windlass-system".into()), ..need.clone() };
     assert!(
         grants.permit(need, &namespaced_parent()) && !grants.permit(&kept, &namespaced_parent()),
         "a kept requirement for the host's namespace is not permitted"
@@ -378,14 +379,14 @@ fn related_requirement_in_several_namespaces_is_a_need_in_each_and_one_answer() 
     let grants = ReadGrants::new(host(), [grant("v1", "Secret", true, Some(&["shared", "tenants"]))]);
     let parent = namespaced_parent();
     let all = |names: &[&str]| Requirement {
-        namespaces: Some(names.iter().map(|name| (*name).to_owned()).collect()),
+        namespaces: Namespaces::Named(names.iter().map(|name| (*name).to_owned()).collect()),
         ..requirement("a", "Secret", None, named("x"))
     };
     let resolved = |names: &[&str], limit| {
         grants.resolve(&[all(names), requirement("b", "Secret", None, named("x"))], &parent, limit)
     };
     let needs = resolved(&["tenants", "shared", "tenants"], 4).expect("granted");
-    let places: Vec<_> = needs.iter().map(|need| (&*need.id, need.namespace.as_deref().expect("one"))).collect();
+    let places: Vec<_> = needs.iter().map(|need| (&*need.id, &**need.place.namespace().expect("one"))).collect();
     assert_eq!(places, [("a", "shared"), ("a", "tenants"), ("b", "shop")]);
     let secret = |namespace: &str| {
         object(
@@ -404,4 +405,33 @@ fn related_requirement_in_several_namespaces_is_a_need_in_each_and_one_answer() 
     assert!(refused(&["shared"; 9], 8).contains("are of 10 namespaces"), "before they are looked at");
     assert!(refused(&["shared", "tenants"], 2).contains("are of 3 namespaces in all, more than the limit of 2"));
     assert!(refused(&["shared", "others"], 9).contains("in namespace others"), "nothing is read");
+}
+
+#[test]
+fn related_requirement_in_all_namespaces_is_of_those_that_the_plugin_may_read_and_never_of_the_hosts() {
+    let in_all = |name| Requirement { namespaces: Namespaces::All, ..requirement("a", name, None, labelled("")) };
+    let places = |grants: &ReadGrants, parent: &ObjectKey, name| -> Vec<Place> {
+        let needs = grants.resolve(&[in_all(name)], parent, 3).expect("granted");
+        assert!(needs.iter().all(|need| grants.permit(need, parent)));
+        needs.into_iter().map(|need| need.place).collect()
+    };
+    let these = |names: &[&str]| names.iter().map(|name| Place::In((*name).into())).collect::<Vec<_>>();
+    let everywhere = Place::AllBut(host());
+    let (namespaced, cluster_scoped) = (namespaced_parent(), cluster_scoped_parent());
+    let grants = grants();
+    assert_eq!(places(&grants, &namespaced, "ConfigMap"), these(&["shop"]), "no others are granted");
+    assert_eq!(places(&grants, &namespaced, "Secret"), these(&["shared", "shop"]));
+    assert_eq!(places(&grants, &cluster_scoped, "Secret"), these(&["shared"]));
+    assert_eq!(places(&grants, &cluster_scoped, "ConfigMap"), std::slice::from_ref(&everywhere));
+    assert_eq!(places(&grants, &cluster_scoped, "Node"), [Place::Cluster]);
+    let all = |name: &str| [everywhere.has(Some(name)), everywhere.has(None)];
+    assert_eq!((all("shop"), all("windlass-system")), ([true, false], [false, false]));
+    let with_hosts = ReadGrants::new(host(), [grant("v1", "Secret", true, Some(&["windlass-system", "shared"]))]);
+    assert_eq!(places(&with_hosts, &cluster_scoped, "Secret"), these(&["shared"]));
+    let need = grants.resolve(&[in_all("ConfigMap")], &cluster_scoped, 3).expect("granted").remove(0);
+    let narrowed = ReadGrants::new(host(), [grant("v1", "ConfigMap", true, Some(&["shared"]))]);
+    assert!(!narrowed.permit(&need, &cluster_scoped), "the grant was narrowed");
+    let many: Vec<_> = ["b", "c", "d"].into();
+    let grants = ReadGrants::new(host(), [grant("v1", "Secret", true, Some(&many))]);
+    assert!(grants.resolve(&[in_all("Secret")], &namespaced, 3).is_err(), "more places than the limit");
 }

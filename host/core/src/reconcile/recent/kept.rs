@@ -3,7 +3,8 @@
 use lz4_flex::block::{compress, decompress};
 
 use crate::contract::{
-    CallFailure, ChildOptions, ChildRef, Event, Failure, Keep, PluginResult, Requirement, Response, Selection,
+    CallFailure, ChildOptions, ChildRef, Event, Failure, Keep, Namespaces, PluginResult, Requirement, Response,
+    Selection,
 };
 use crate::value::ids::Gvk;
 use crate::value::memory::{self, allocated};
@@ -104,8 +105,9 @@ fn size_of_requirement(requirement: &Requirement) -> usize {
     let Requirement { id, kind: Gvk { group, version, kind }, namespaces, select } = requirement;
     let (Selection::Name(select) | Selection::Labels(select)) = select;
     let kind = [&**group, &**version, &**kind].iter().map(|text| memory::shared(text.len())).sum::<usize>();
-    let texts = [id, select].into_iter().chain(namespaces.iter().flatten()).map(|text| allocated(text.len()));
-    let list = allocated(size_of_val(namespaces.as_deref().unwrap_or_default()));
+    let names = if let Namespaces::Named(names) = namespaces { &**names } else { &[] };
+    let texts = [id, select].into_iter().chain(names).map(|text| allocated(text.len()));
+    let list = allocated(size_of_val(names));
     size_of::<Requirement>() + kind + list + texts.sum::<usize>()
 }
 
@@ -141,7 +143,7 @@ mod tests {
             requirements: vec![Requirement {
                 id: "id".to_owned(),
                 kind: Gvk::from_api_version("v1", "Secret"),
-                namespaces: namespace.map(|name| vec![name]),
+                namespaces: namespace.map_or_else(Namespaces::default, |name| Namespaces::Named(vec![name])),
                 select,
             }],
             ..Response::default()

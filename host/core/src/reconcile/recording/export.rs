@@ -8,8 +8,8 @@ use super::{
 };
 use crate::contract::snapshot::Snapshot;
 use crate::contract::{
-    CallFailure, ChildOptions, ChildRef, Event, Failure, Keep, Observed, PluginResult, Request, Requirement, Response,
-    Selection, Until, UpdateStrategy,
+    CallFailure, ChildOptions, ChildRef, Event, Failure, Keep, Namespaces, Observed, PluginResult, Request,
+    Requirement, Response, Selection, Until, UpdateStrategy,
 };
 use crate::object::child::ChildId;
 use crate::object::masking::{Masker, TooManyValues, hidden};
@@ -232,7 +232,10 @@ impl Recorder<'_> {
         Requirement {
             id: self.text(&one.id),
             kind: Gvk::from_api_version(&self.text(&one.kind.api_version()), &self.text(&one.kind.kind)),
-            namespaces: one.namespaces.as_ref().map(|names| names.iter().map(|name| self.text(name)).collect()),
+            namespaces: match &one.namespaces {
+                Namespaces::Named(names) => Namespaces::Named(names.iter().map(|name| self.text(name)).collect()),
+                other => other.clone(),
+            },
             select: match &one.select {
                 Selection::Name(name) => Selection::Name(self.text(name)),
                 Selection::Labels(labels) => Selection::Labels(self.text(labels)),

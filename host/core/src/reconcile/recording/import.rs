@@ -8,7 +8,7 @@ use super::{Document, Exchange, RecordedRequest};
 use crate::contract::offer::Offer;
 use crate::contract::snapshot::Parts;
 use crate::contract::{
-    CallFailure, Event, Failure, Observed, PluginResult, Related, Request, Requirement, Response, Selection,
+    CallFailure, Event, Failure, Namespaces, Observed, PluginResult, Related, Request, Requirement, Response, Selection,
 };
 use crate::value::digest::Digest;
 use crate::value::ids::{Gvk, ObjectKey};
@@ -136,21 +136,8 @@ fn add_response(hash: &mut Parts, response: &Response) {
         add(hash, [<&str>::from(event_type), reason, message].map(str::as_bytes));
     }
     add(hash, [b"requirements", &count(requirements.len())]);
-    for Requirement { id, kind, namespaces, select } in requirements {
-        add(hash, [id, &*kind.api_version(), &*kind.kind].map(str::as_bytes));
-        // One namespace has the parts that it had when there could only be one.
-        let names = namespaces.as_deref().unwrap_or_default();
-        let first = names.first().map(String::as_bytes).unwrap_or_default();
-        add(hash, [&[u8::from(namespaces.is_some())], first]);
-        if namespaces.is_some() && names.len() != 1 {
-            add(hash, [b"namespaces", &count(names.len())]);
-            names.iter().skip(1).for_each(|name| hash.add(name.as_bytes()));
-        }
-        let (how, select) = match select {
-            Selection::Name(name) => ("name", name),
-            Selection::Labels(labels) => ("labels", labels),
-        };
-        add(hash, [how, select].map(str::as_bytes));
+    for requirement in requirements {
+        add_requirement(hash, requirement);
     }
     if !http.is_empty() {
         add(hash, [b"http", &count(http.len())]);
@@ -169,6 +156,27 @@ fn add_response(hash: &mut Parts, response: &Response) {
             options.for_each_part(|part| hash.add(part.as_bytes()));
         }
     }
+}
+
+fn add_requirement(hash: &mut Parts, Requirement { id, kind, namespaces, select }: &Requirement) {
+    add(hash, [id, &*kind.api_version(), &*kind.kind].map(str::as_bytes));
+    // One namespace has the parts that it had when there could only be one.
+    match namespaces {
+        Namespaces::OfParent => add(hash, [&[0], &[]]),
+        Namespaces::Named(names) => {
+            add(hash, [&[1], names.first().map(String::as_bytes).unwrap_or_default()]);
+            if names.len() != 1 {
+                add(hash, [b"namespaces", &(names.len() as u64).to_le_bytes()]);
+                names.iter().skip(1).for_each(|name| hash.add(name.as_bytes()));
+            }
+        }
+        Namespaces::All => add(hash, [&[2], &[]]),
+    }
+    let (how, select) = match select {
+        Selection::Name(name) => ("name", name),
+        Selection::Labels(labels) => ("labels", labels),
+    };
+    add(hash, [how, select].map(str::as_bytes));
 }
 
 fn add<const N: usize>(hash: &mut Parts, parts: [&[u8]; N]) {

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::contract::snapshot::Served;
-use crate::contract::{CallFailure, Event, EventType, Failure, Requirement, Response, Selection};
+use crate::contract::{CallFailure, Event, EventType, Failure, Namespaces, Requirement, Response, Selection};
 use crate::fixtures::{object, snapshot};
 use crate::object::child::ChildId;
 use crate::object::masking::{Masker, hidden};
@@ -232,16 +232,18 @@ fn digest_of_a_result_covers_every_part() {
         events: vec![Event { event_type, reason: reason.to_owned(), message: message.to_owned() }],
         ..base.clone()
     };
-    let requirement = |id: &str, kind: &str, namespaces: Option<&[&str]>, select| Response {
+    let requirement = |id: &str, kind: &str, namespaces, select| Response {
         requirements: vec![Requirement {
             id: id.to_owned(),
             kind: Gvk::from_api_version("v1", kind),
-            namespaces: namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+            namespaces,
             select,
         }],
         ..base.clone()
     };
     let name = |name: &str| Selection::Name(name.to_owned());
+    let in_these = |names: &[&str]| Namespaces::Named(names.iter().map(|name| (*name).to_owned()).collect());
+    let own = || Namespaces::OfParent;
     let others = [
         Response { children: vec![b"{ }".to_vec()], ..base.clone() },
         Response { children: vec![b"{}".to_vec(); 2], ..base.clone() },
@@ -253,16 +255,17 @@ fn digest_of_a_result_covers_every_part() {
         event(EventType::Warning, "A", "b"),
         event(EventType::Normal, "B", "b"),
         event(EventType::Normal, "A", "a"),
-        requirement("id", "Secret", None, name("a")),
-        requirement("other", "Secret", None, name("a")),
-        requirement("id", "ConfigMap", None, name("a")),
-        requirement("id", "Secret", Some(&[]), name("a")),
-        requirement("id", "Secret", Some(&[""]), name("a")),
-        requirement("id", "Secret", Some(&["shop", "bank"]), name("a")),
-        requirement("id", "Secret", Some(&["bank"]), name("a")),
-        requirement("id", "Secret", Some(&["shop"]), name("a")),
-        requirement("id", "Secret", None, name("b")),
-        requirement("id", "Secret", None, Selection::Labels("a".to_owned())),
+        requirement("id", "Secret", own(), name("a")),
+        requirement("other", "Secret", own(), name("a")),
+        requirement("id", "ConfigMap", own(), name("a")),
+        requirement("id", "Secret", in_these(&[]), name("a")),
+        requirement("id", "Secret", in_these(&[""]), name("a")),
+        requirement("id", "Secret", in_these(&["shop", "bank"]), name("a")),
+        requirement("id", "Secret", in_these(&["bank"]), name("a")),
+        requirement("id", "Secret", in_these(&["shop"]), name("a")),
+        requirement("id", "Secret", Namespaces::All, name("a")),
+        requirement("id", "Secret", own(), name("b")),
+        requirement("id", "Secret", own(), Selection::Labels("a".to_owned())),
     ];
     let mut digests: Vec<_> =
         others.into_iter().chain([base.clone()]).map(|response| digest(&Ok(Ok(response)))).collect();
@@ -281,16 +284,18 @@ fn digest_of_a_result_covers_every_part() {
 }
 
 #[test]
-fn requirement_in_one_namespace_is_recorded_as_in_contract_0_1_and_in_several_as_a_list() {
+fn requirement_in_one_namespace_is_recorded_as_in_contract_0_1_and_in_several_as_a_list_and_in_all_as_a_word() {
+    let in_these = |names: &[&str]| Namespaces::Named(names.iter().map(|name| (*name).to_owned()).collect());
     for (namespaces, text) in [
-        (None, r#"{"id":"a","apiVersion":"v1","kind":"Secret","name":"x"}"#),
-        (Some(&["shop"][..]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespace":"shop","name":"x"}"#),
-        (Some(&["a", "b"]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespaces":["a","b"],"name":"x"}"#),
+        (Namespaces::OfParent, r#"{"id":"a","apiVersion":"v1","kind":"Secret","name":"x"}"#),
+        (in_these(&["shop"]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespace":"shop","name":"x"}"#),
+        (in_these(&["a", "b"]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespaces":["a","b"],"name":"x"}"#),
+        (Namespaces::All, r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespaces":"all","name":"x"}"#),
     ] {
         let requirement = Requirement {
             id: "a".to_owned(),
             kind: Gvk::from_api_version("v1", "Secret"),
-            namespaces: namespaces.map(|names| names.iter().map(|name| (*name).to_owned()).collect()),
+            namespaces,
             select: Selection::Name("x".to_owned()),
         };
         assert_eq!(serde_json::to_string(&requirement).expect("JSON"), text);

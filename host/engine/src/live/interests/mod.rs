@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
-use windlass_core::contract::related::{Need, Needs, Select, size_of, watched};
+use windlass_core::contract::related::{Need, Needs, Place, Select, size_of, watched};
 use windlass_core::object::Object;
 use windlass_core::object::selector::Selector;
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
@@ -75,7 +75,7 @@ struct OfKind<W> {
     /// Parents by the name of the object that they require.
     by_name: HashMap<ObjectKey, Concerned>,
     /// Parents by the label selector that they require. Equal selectors are kept and matched once.
-    by_labels: HashMap<Place, HashMap<Selector, Concerned>>,
+    by_labels: HashMap<Filed, HashMap<Selector, Concerned>>,
 }
 
 /// Interests by their addresses.
@@ -87,16 +87,16 @@ fn address(interest: &Arc<Interest>) -> usize {
 
 /// Where a selector is found for an object, so that few selectors are compared with it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Place {
-    /// The namespace; none for cluster-scoped objects.
+struct Filed {
+    /// The namespace; none for cluster-scoped objects, and for those of all namespaces.
     namespace: Option<Arc<str>>,
     /// A term without which the selector does not match. None for selectors that have no such term: they are compared with every object.
     term: Option<Box<str>>,
 }
 
-impl Place {
-    fn of(namespace: Option<&Arc<str>>, selector: &Selector) -> Self {
-        Self { namespace: namespace.cloned(), term: selector.required_term().map(Box::from) }
+impl Filed {
+    fn of(place: &Place, selector: &Selector) -> Self {
+        Self { namespace: place.namespace().cloned(), term: selector.required_term().map(Box::from) }
     }
 }
 
@@ -228,7 +228,7 @@ impl<W> State<W> {
         let known = |need: &Need| {
             let Select::Labels(selector) = &need.select else { return None };
             let of_kind = self.kinds.get(&need.kind)?;
-            let selectors = of_kind.by_labels.get(&Place::of(need.namespace.as_ref(), selector))?;
+            let selectors = of_kind.by_labels.get(&Filed::of(&need.place, selector))?;
             selectors.get_key_value(selector).map(|(known, _)| known.clone())
         };
         let share = |need: &Need| Need {
@@ -254,7 +254,7 @@ impl<W> State<W> {
                 let concerned = match &need.select {
                     Select::Name(name) => Some(of_kind.by_name.entry(key(need, name)).or_default()),
                     Select::Labels(selector) => {
-                        let place = Place::of(need.namespace.as_ref(), selector);
+                        let place = Filed::of(&need.place, selector);
                         Some(of_kind.by_labels.entry(place).or_default().entry(selector.clone()).or_default())
                     }
                     Select::Nothing => None,
@@ -273,7 +273,7 @@ impl<W> State<W> {
             match &need.select {
                 Select::Name(name) => remove_from(&mut of_kind.by_name, &key(need, name), interest),
                 Select::Labels(selector) => {
-                    let place = Place::of(need.namespace.as_ref(), selector);
+                    let place = Filed::of(&need.place, selector);
                     if let Some(selectors) = of_kind.by_labels.get_mut(&place) {
                         remove_from(selectors, selector, interest);
                         if selectors.is_empty() {
@@ -291,7 +291,7 @@ impl<W> State<W> {
 }
 
 fn key(need: &Need, name: &Arc<str>) -> ObjectKey {
-    ObjectKey { namespace: need.namespace.clone(), name: name.clone() }
+    ObjectKey { namespace: need.place.namespace().cloned(), name: name.clone() }
 }
 
 fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Concerned>, key: &K, interest: &Arc<Interest>) {
@@ -305,14 +305,17 @@ fn remove_from<K: Eq + Hash>(index: &mut HashMap<K, Concerned>, key: &K, interes
 impl<W> OfKind<W> {
     fn concerned(&self, change: &Change) -> impl Iterator<Item = &Arc<Interest>> {
         let object = change.after.as_ref().or(change.before.as_ref());
-        let by_name = object.and_then(|object| self.by_name.get(&object.key)).into_iter().flat_map(HashMap::values);
+        let in_all = object.filter(|object| object.key.namespace.is_some());
+        let in_all = in_all.map(|object| ObjectKey { namespace: None, name: object.key.name.clone() });
+        let keys = object.map(|object| object.key.clone()).into_iter().chain(in_all);
+        let by_name: HashMap<_, _> = keys.filter_map(|key| self.by_name.get(&key)).flatten().collect();
         // An object that no longer matches concerns the parents that it matched before.
         let before = change.before.as_ref().filter(|before| {
             change.after.as_ref().is_none_or(|after| before.labels.is_none() || before.labels != after.labels)
         });
         let by_labels: HashMap<_, _> =
             before.into_iter().chain(&change.after).flat_map(|state| self.selecting(state)).collect();
-        by_name.chain(by_labels.into_values())
+        by_name.into_values().chain(by_labels.into_values())
     }
 
     /// The parents with a selector that matches an object.
@@ -322,8 +325,12 @@ impl<W> OfKind<W> {
         }
         object.with_labels(|labels| {
             let terms = labels.terms().map(|term| Some(term.into())).chain([None]);
-            let places = terms.map(|term| Place { namespace: object.key.namespace.clone(), term });
-            let selectors = places.filter_map(|place| self.by_labels.get(&place)).flatten();
+            let in_all = object.key.namespace.is_some().then_some(None);
+            let namespaces = || in_all.clone().into_iter().chain([object.key.namespace.clone()]);
+            let filed = terms.flat_map(|term: Option<Box<str>>| {
+                namespaces().map(move |namespace| Filed { namespace, term: term.clone() })
+            });
+            let selectors = filed.filter_map(|filed| self.by_labels.get(&filed)).flatten();
             selectors.filter(|(selector, _)| selector.matches(labels)).flat_map(|(_, concerned)| concerned).collect()
         })
     }

@@ -1,6 +1,7 @@
 use std::sync::Weak;
 
 use parking_lot::Mutex;
+use windlass_core::contract::reserved::HostNamespace;
 use windlass_core::object::Object;
 
 use super::*;
@@ -30,7 +31,7 @@ fn kind(name: &str) -> Arc<Gvk> {
 }
 
 fn need(of: &str, namespace: &str, select: Select) -> Need {
-    Need { id: "a".into(), kind: kind(of), namespace: Some(namespace.into()), select }
+    Need { id: "a".into(), kind: kind(of), place: Place::In(namespace.into()), select }
 }
 
 fn named(of: &str, namespace: &str, name: &str) -> Need {
@@ -140,6 +141,23 @@ fn related_change_affects_parents_whose_selector_matches_before_or_after_it() {
     assert_eq!(setup.concerned(Some(&web), Some(&db)), ["echo all", "echo db", "echo web", "echo web2"]);
     assert_eq!(setup.concerned(Some(&db), None), ["echo all", "echo db"]);
     assert_eq!(setup.concerned(None, Some(&object("Secret", "shared", "x", "{}"))), ["echo elsewhere"]);
+}
+
+#[test]
+fn related_change_in_any_namespace_affects_parents_that_require_objects_of_all() {
+    let setup = Setup::default();
+    let in_all = |need: Need| Need { place: Place::AllBut(HostNamespace::new("windlass-system")), ..need };
+    setup.follow("echo", "by-name", &[in_all(named("Secret", "", "db"))]);
+    setup.follow("echo", "by-labels", &[in_all(labelled("Secret", "", "tier=web"))]);
+    setup.follow("echo", "any", &[in_all(labelled("Secret", "", ""))]);
+    setup.follow("echo", "elsewhere", &[labelled("Secret", "shop", "tier=web")]);
+    let secret = |name: &str, labels: &str| object("Secret", "bank", name, labels);
+    assert_eq!(setup.concerned(None, Some(&secret("db", "{}"))), ["echo any", "echo by-name"]);
+    assert_eq!(setup.concerned(None, Some(&secret("mq", r#"{"tier":"web"}"#))), ["echo any", "echo by-labels"]);
+    for name in ["by-name", "by-labels", "any", "elsewhere"] {
+        setup.interests.forget(&plugin("echo"), &parent(name));
+    }
+    assert_eq!(setup.size(), 0);
 }
 
 #[test]

@@ -105,7 +105,7 @@ fn requirement(requirement: wit::Requirement) -> core::Requirement {
     core::Requirement {
         id: requirement.id,
         kind: kind(&requirement.kind),
-        namespaces: requirement.namespace.map(|name| vec![name]),
+        namespaces: requirement.namespace.map_or_else(Default::default, |name| core::Namespaces::Named(vec![name])),
         select: match requirement.select {
             wit::Selection::Name(name) => core::Selection::Name(name),
             wit::Selection::Labels(labels) => core::Selection::Labels(labels),

@@ -11,7 +11,6 @@ use windlass_core::object::selector::from_object;
 use windlass_core::value::ids::Gvk;
 
 use super::generated::windlass::plugin::{host, types as wit};
-use super::not_built::not_built;
 use crate::bindings::Returned;
 
 shared_conversions!();
@@ -243,9 +242,9 @@ fn requirement(requirement: wit::Requirement) -> Returned<core::Requirement> {
         id: id.clone(),
         kind: kind(&requirement.kind),
         namespaces: match requirement.namespaces {
-            wit::Namespaces::OfParent => None,
-            wit::Namespaces::Named(names) => Some(names),
-            wit::Namespaces::All => return Err(not_built("a requirement in all namespaces")),
+            wit::Namespaces::OfParent => core::Namespaces::OfParent,
+            wit::Namespaces::Named(names) => core::Namespaces::Named(names),
+            wit::Namespaces::All => core::Namespaces::All,
         },
         select: match requirement.select {
             wit::Selection::Name(name) => core::Selection::Name(name),

@@ -18,10 +18,5 @@ pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
 }
 
 fn refuse(asks: bool, what: &str) -> Returned<()> {
-    if asks { Err(not_built(what)) } else { Ok(()) }
-}
-
-/// The message about something that the host does not do yet.
-pub(super) fn not_built(what: &str) -> String {
-    format!("this host does not support {what} of contract 0.2.0-rc.1 yet")
+    if asks { Err(format!("this host does not support {what} of contract 0.2.0-rc.1 yet")) } else { Ok(()) }
 }

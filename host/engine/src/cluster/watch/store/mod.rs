@@ -140,6 +140,11 @@ impl Store {
         self.inner.read().objects.iter().filter_map(|object| pick(&object.0)).collect()
     }
 
+    /// All objects for which this is true.
+    pub fn find(&self, is_it: impl Fn(&Object) -> bool) -> Vec<Arc<Object>> {
+        self.inner.read().objects.iter().map(|object| &object.0).filter(|object| is_it(object)).cloned().collect()
+    }
+
     /// Number of objects.
     pub fn size(&self) -> usize {
         self.inner.read().objects.len()
