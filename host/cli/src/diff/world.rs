@@ -193,19 +193,19 @@ impl<'a> Dry<'a> {
         self.dry_run(&id, built).await
     }
 
-    /// The parent after a write of its finalizers or its status.
-    async fn parent_written(&self, built: Built, field: Option<&str>) -> Result<Ack, Refused> {
+    /// The parent after a write of this field.
+    async fn parent_written(&self, built: Built, path: &[&str]) -> Result<Ack, Refused> {
         let mut written: Value = parsed(&self.dry_run(&ChildId::of(self.live), built).await?)?;
         let ack = ack(&written);
         let mut seen = self.seen.lock();
-        if let Some(field) = field {
-            // The rest is as it was, or as another dry run has changed it.
-            let mut after = seen.parent_after.clone().unwrap_or_else(|| value_of(self.live));
-            let of_field = written.get_mut(field).map(Value::take).unwrap_or_default();
-            json_patch::merge(&mut after, &serde_json::json!({field: null}));
-            json_patch::merge(&mut after, &serde_json::json!({field: of_field}));
-            written = after;
-        }
+        // The rest is as it was, or as another dry run has changed it.
+        let mut after = seen.parent_after.clone().unwrap_or_else(|| value_of(self.live));
+        let pointer = format!("/{}", path.join("/"));
+        let of_field = written.pointer_mut(&pointer).map(Value::take).unwrap_or_default();
+        let nested = |value| path.iter().rev().fold(value, |inner, field| serde_json::json!({ *field: inner }));
+        json_patch::merge(&mut after, &nested(Value::Null));
+        json_patch::merge(&mut after, &nested(of_field));
+        written = after;
         let parent = Object::from_api(&self.scope.offline.kind, &self.scope.with_defaults(&written).0.to_string());
         let parent = parent.map_err(|error| Refused::Unsent(unavailable(error.to_string())))?;
         seen.change_parent(Arc::new(parent), written);
@@ -225,7 +225,7 @@ impl<'a> Dry<'a> {
             }
             ApiRequest::Finalizers { finalizers, .. } => {
                 let built = DryRun::of(request::finalizers(&self.scope.parents, self.live, finalizers));
-                if let Err(refused) = self.parent_written(built, None).await {
+                if let Err(refused) = self.parent_written(built, &["metadata", "finalizers"]).await {
                     let mut seen = self.seen.lock();
                     seen.fail_parent(&refused.problem());
                     // The children are shown as if it had them.
@@ -236,12 +236,12 @@ impl<'a> Dry<'a> {
             }
             ApiRequest::Annotations { annotations, .. } => {
                 let built = DryRun::of(request::annotations(&self.scope.parents, self.live, None, annotations));
-                return self.parent_written(built, None).await;
+                return self.parent_written(built, &["metadata", "annotations"]).await;
             }
             ApiRequest::Status { status, .. } => {
                 if self.shows_status && self.seen.lock().has_status() {
                     let built = DryRun::of(request::status(To::own(&self.scope.parents), self.live, None, status));
-                    match self.parent_written(built, Some("status")).await {
+                    match self.parent_written(built, &["status"]).await {
                         Err(refused) if matches!(refused.problem(), WriteProblem::Rejected { code: 400 | 422, .. }) => {
                             // The host writes it without the plugin's part.
                             return Err(refused);

@@ -3,6 +3,7 @@
 use kube::Client;
 use serde_json::Value;
 use windlass_api::{DeletionPolicy, GrantsSpec, Plugin};
+use windlass_core::contract::Parent;
 use windlass_core::contract::declared_parent::text;
 use windlass_engine::cluster::account::plugin_account;
 use windlass_engine::plugins::rbac;
@@ -42,8 +43,12 @@ impl Granted<'_> {
         let status = &existing.and_then(|plugin| plugin.status.clone()).unwrap_or_default();
         let permissions = permissions::of(client, candidate, (grants, prunes), status).await?;
         let mut notes = permissions.notes();
-        let (kinds, set_finalizers) = (permissions.kinds, status.set_finalizers == Some(true));
-        let mut roles = vec![rbac::plugin_role(name.as_str(), component.descriptor(), &kinds, set_finalizers)];
+        let (kinds, descriptor) = (permissions.kinds, component.descriptor());
+        // Since contract 0.2, a response may have children that are created once, which no descriptor declares.
+        let may_note =
+            matches!(descriptor.parent, Parent::Custom(_)) && !component.surface().contract.starts_with("0.1");
+        let patches_parents = status.set_finalizers == Some(true) || may_note;
+        let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, patches_parents)];
         roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));
         let kept = Kept::new(component.digest(), grants, status);
         for role in roles.iter_mut().filter(|object| text(object, "/kind") == "ClusterRole") {

@@ -8,7 +8,7 @@ use super::Object;
 use super::child::ChildId;
 use super::names::{ANNOTATION_ONCE_PREFIX, ANNOTATION_PREFIX};
 use crate::value::digest::Digest;
-use crate::value::ids::{Gvk, ObjectKey};
+use crate::value::ids::{Gvk, ObjectKey, PluginName};
 
 /// Largest number of notes on a parent about children that its plugin does not return any more. The oldest go first.
 const OF_OTHERS: usize = 50;
@@ -26,15 +26,15 @@ pub enum Noted {
     Ready,
 }
 
-/// The identity of one creation: of this child, for this text.
+/// The identity of one creation: by this plugin, of this child, for this text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Once(Box<str>);
 
 impl Once {
-    /// The creation of a child for a text of the plugin.
-    pub fn of(kind: &Gvk, key: &ObjectKey, text: &str) -> Self {
+    /// The creation of a child for a text of a plugin.
+    pub fn of(plugin: &PluginName, (kind, key): (&Gvk, &ObjectKey), text: &str) -> Self {
         let namespace = key.namespace.as_deref().unwrap_or_default();
-        let parts = [&*kind.group, &*kind.kind, namespace, &key.name, text];
+        let parts = [plugin.as_str(), &kind.group, &kind.kind, namespace, &key.name, text];
         Self(Digest::of(parts.join("\0").as_bytes()).short().into())
     }
 
@@ -56,10 +56,10 @@ impl Once {
     }
 }
 
-/// The value of a note, for people to read: what, of which child, when.
-pub fn note(noted: Noted, child: &ChildId, now: Timestamp) -> String {
+/// The value of a note, for people to read: what, when, by which plugin, of which child.
+pub fn note(noted: Noted, plugin: &PluginName, child: &ChildId, now: Timestamp) -> String {
     let ChildId { kind, key } = child;
-    format!("{noted} {now:.0} {} {key}", kind.kind)
+    format!("{noted} {now:.0} {plugin} {} {key}", kind.kind)
 }
 
 /// Whether what the host interprets of two versions of a parent is the same, but for notes.
@@ -69,13 +69,17 @@ pub fn are_alike_but_for_notes(one: &Object, other: &Object) -> bool {
     one_marks.eq(others)
 }
 
-/// The oldest annotations of a parent about creations other than `returned`, if it has too many.
-pub fn surplus<'a>(parent: &Object, returned: impl Iterator<Item = &'a Once>) -> Vec<String> {
+/// The oldest annotations of a parent about creations by this plugin other than `returned`, if it has too many.
+pub fn surplus<'a>(parent: &Object, plugin: &PluginName, returned: impl Iterator<Item = &'a Once>) -> Vec<String> {
     let noted = parent.marks.iter().filter_map(|(name, value)| Some((name.strip_prefix(NOTE)?, value)));
     let returned: HashSet<_> = returned.map(Once::mark).collect();
-    let others = noted.filter(|(mark, _)| !returned.contains(mark));
-    let mut others: Vec<_> = others.map(|(mark, value)| (value.split(' ').nth(1), mark)).collect();
-    others.sort();
+    let others = noted.filter(|(mark, _)| !returned.contains(mark)).filter_map(|(mark, value)| {
+        let mut words = value.split(' ').skip(1);
+        let time = words.next()?;
+        (words.next() == Some(plugin.as_str())).then_some((time, mark))
+    });
+    let mut others: Vec<_> = others.collect();
+    others.sort_unstable();
     others.truncate(others.len().saturating_sub(OF_OTHERS));
     others.into_iter().map(|(_, mark)| format!("{ANNOTATION_ONCE_PREFIX}{mark}")).collect()
 }
@@ -93,8 +97,12 @@ mod tests {
         ChildId { kind: Arc::new(Gvk::from_api_version(api_version, "Job")), key: ObjectKey::new(Some("shop"), name) }
     }
 
+    fn plugin(name: &str) -> PluginName {
+        name.parse().expect("a name")
+    }
+
     fn of(child: &ChildId, text: &str) -> Once {
-        Once::of(&child.kind, &child.key, text)
+        Once::of(&plugin("echo"), (&child.kind, &child.key), text)
     }
 
     fn parent(annotations: &Value) -> Arc<Object> {
@@ -119,10 +127,12 @@ mod tests {
         let once = of(&child, "1");
         assert_eq!(once.noted(&parent(&json!({}))), None);
         for noted in [Noted::Begun, Noted::Ready] {
-            let value = note(noted, &child, now);
+            let value = note(noted, &plugin("echo"), &child, now);
             assert_eq!(once.noted(&parent(&json!({once.annotation(): value}))), Some(noted), "{value}");
         }
-        assert_eq!(note(Noted::Ready, &child, now), "ready 1970-01-01T00:00:00Z Job shop/migrate");
+        let readable = note(Noted::Ready, &plugin("echo"), &child, now);
+        assert_eq!(readable, "ready 1970-01-01T00:00:00Z echo Job shop/migrate");
+        assert_ne!(Once::of(&plugin("other"), (&child.kind, &child.key), "1"), once, "another plugin of the kind");
         assert_eq!(once.noted(&parent(&json!({once.annotation(): "?"}))), Some(Noted::Begun), "doubt creates nothing");
     }
 
@@ -131,12 +141,14 @@ mod tests {
         let now = |second| Timestamp::from_second(second).expect("a time");
         let all = (0..60).map(|at| {
             let child = job("batch/v1", &format!("backup-{at}"));
-            (of(&child, "1"), note(Noted::Ready, &child, now(at)))
+            (of(&child, "1"), note(Noted::Ready, &plugin("echo"), &child, now(at)))
         });
         let all: Vec<_> = all.collect();
         let annotations = all.iter().map(|(once, value)| (once.annotation(), json!(value)));
         let parent = parent(&annotations.collect::<serde_json::Map<_, _>>().into());
-        let surplus = surplus(&parent, [&all[0].0, &all[59].0].into_iter());
+        let surplus_of = |name| surplus(&parent, &plugin(name), [&all[0].0, &all[59].0].into_iter());
+        let surplus = surplus_of("echo");
+        assert_eq!(surplus_of("other"), [""; 0], "those of another plugin stay");
         assert_eq!(surplus, all[1..9].iter().map(|(once, _)| once.annotation()).collect::<Vec<_>>());
     }
 }

@@ -138,12 +138,10 @@ impl Stored {
 }
 
 impl Applied {
-    /// Whether a child that was to be created exists by now, or may exist.
-    pub fn may_exist(&self, child: &ChildId) -> bool {
-        let Changes { created, restored, adopted, .. } = &self.changes;
+    /// Whether a child was created, or may have been.
+    pub fn may_be_created(&self, child: &ChildId) -> bool {
         let is_unknown = |written: &Written| matches!(written, Written::Unknown(Subject::Child(of)) if of == child);
-        [created, restored, adopted].into_iter().any(|those| those.contains(child))
-            || self.written.iter().any(is_unknown)
+        self.changes.created.contains(child) || self.written.iter().any(is_unknown)
     }
 
     /// Adds the result of a child's write.

@@ -1,6 +1,7 @@
 //! Which desired children are not ready (rule R22).
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use hashbrown::{HashMap, HashSet};
 
@@ -55,16 +56,29 @@ impl NotReady {
         Self::unless_ready(child, || Readiness::of_json(&live.kind, false, || live.json.bytes()))
     }
 
-    /// A child that was created once, and is gone; none if it was ready.
+    /// A child that was created once, and is gone; none if it was ready, or if the plugin says that it is.
     pub fn gone(child: &DesiredChild, noted: Noted) -> Option<Self> {
-        Self::unless_ready(child, || match noted {
-            Noted::Ready => Readiness::Ready,
-            Noted::Begun => Readiness::Failed(Cow::Owned(format!(
-                "it is created once, is gone, and was not seen to be ready, so it may have failed, or have been deleted before it was. To \
-                 create it again, remove the annotation {} from the parent",
-                child.once.as_ref().map(Once::annotation).unwrap_or_default()
-            ))),
-        })
+        if noted == Noted::Ready {
+            return Self::unless_ready(child, || Readiness::Ready);
+        }
+        let why = format!(
+            "it is created once, is gone, and was not seen to be ready, so it may have failed, or have been deleted before it was. To \
+             create it again, remove the annotation {} from the parent",
+            child.once.as_ref().map(Once::annotation).unwrap_or_default()
+        );
+        (child.ready != Some(true)).then(|| Self { child: child.id(), why: why.into(), is_failed: true })
+    }
+
+    /// The desired children that are created once, are gone, and were not seen to be ready.
+    pub fn lost(snapshot: &Snapshot, desired: &Desired, changes: &Changes) -> Vec<Self> {
+        let of = |child: &Arc<DesiredChild>| {
+            let noted = child.once.as_ref()?.noted(&snapshot.parent).filter(|noted| *noted == Noted::Begun)?;
+            let is_it = |live: &Arc<Object>| live.key == child.key && live.kind.group_kind() == child.kind.group_kind();
+            let is_there = snapshot.children.iter().chain(&snapshot.left_out).any(is_it);
+            let is_created = || changes.created.contains(&child.id());
+            if is_there || is_created() { None } else { Self::gone(child, noted) }
+        };
+        desired.children.iter().filter_map(of).collect()
     }
 
     /// An existing child that has its desired state; none if it is ready.

@@ -228,16 +228,27 @@ impl Caches {
 
     /// The namespaces that have parents and that `spec.namespaceSelector` selects.
     pub fn parent_namespaces(&self) -> BTreeSet<Arc<str>> {
-        let namespace = |parent: &Object| parent.key.namespace.clone().filter(|_| self.selects_namespace(parent));
+        let is_parent = |parent: &Object| self.selects_namespace(parent) && self.has_annotations(parent);
+        let namespace = |parent: &Object| parent.key.namespace.clone().filter(|_| is_parent(parent));
         self.parents.store.pick(namespace).into_iter().collect()
+    }
+
+    /// The number of parents for which this is true, in whatever namespaces.
+    pub fn count_parents(&self, is_it: impl Fn(&Object) -> bool) -> usize {
+        self.parents.store.pick(|parent| (is_it(parent) && self.has_annotations(parent)).then_some(())).len()
+    }
+
+    /// Whether the selector over annotations, if there is one, selects an object of the parent kind.
+    fn has_annotations(&self, object: &Object) -> bool {
+        let selects = |selector: &Selector| object.with_annotations(|all| selector.matches(all));
+        self.annotations.as_ref().is_none_or(selects)
     }
 
     /// Whether the selectors make an object of the parent kind a parent. None while the host does not know the labels
     /// of the object's namespace.
     pub fn selects(&self, parent: &Object) -> Option<bool> {
         let in_namespace = self.namespaces.as_ref().map_or(Some(true), |filter| filter.selects(parent))?;
-        let has_annotations = |selector: &Selector| parent.with_annotations(|all| selector.matches(all));
-        Some(in_namespace && self.parents.selects(parent) && self.annotations.as_ref().is_none_or(has_annotations))
+        Some(in_namespace && self.parents.selects(parent) && self.has_annotations(parent))
     }
 
     /// Whether these are the same watches, with the same selectors, as far as both have watches of the same kinds.

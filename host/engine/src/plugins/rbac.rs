@@ -161,13 +161,13 @@ pub enum StatusWriter {
 }
 
 /// The host's permissions for one plugin: to watch its parents, children and related kinds, to write the status of
-/// parents whose kind is the plugin's own, and the finalizer, if the plugin finalizes or `set_finalizers` says that
-/// parents may have one from before. The host writes no child as itself.
-pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, set_finalizers: bool) -> Value {
+/// parents whose kind is the plugin's own, and to patch parents, if the plugin finalizes, or `patches_parents` says that they may have a
+/// finalizer from before, or notes about children that are created once. The host writes no child as itself.
+pub fn plugin_role(name: &str, descriptor: &Descriptor, kinds: &Kinds, patches_parents: bool) -> Value {
     let (group, plural) = &kinds.parent;
     let mut verbs = vec!["get", "list", "watch"];
-    if descriptor.sets_finalizer() || set_finalizers {
-        // To set and remove the finalizer; there is no permission for finalizers alone.
+    if descriptor.sets_finalizer() || patches_parents {
+        // There is no permission for finalizers or annotations alone.
         verbs.push("patch");
     }
     let mut rules = vec![rule(group, &[plural], &verbs)];

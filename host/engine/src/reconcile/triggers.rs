@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use windlass_core::object::names::LABEL_PLUGIN;
+use windlass_core::object::names::{ANNOTATION_ONCE, LABEL_PLUGIN};
 use windlass_core::object::once::are_alike_but_for_notes;
 use windlass_core::object::reason::ParentReason;
 use windlass_core::object::{Object, OwnerKey};
@@ -168,7 +168,10 @@ impl Triggers {
             let is_refused = |failure: Failing| failure.reason == ParentReason::ChildRejected;
             let is_freed =
                 !is_there && live.shared.records.with(&parent, |record| record.failure().is_some_and(is_refused));
-            self.queue(&live.terms.name, &parent, change, if is_freed { Trigger::Changed } else { Trigger::Event });
+            // Its time to live may end before a backoff does, and the parent must say that it was ready (rule R25).
+            let is_noted = child.marks.get(ANNOTATION_ONCE).is_some();
+            let trigger = if is_freed || is_noted { Trigger::Changed } else { Trigger::Event };
+            self.queue(&live.terms.name, &parent, change, trigger);
         }
     }
 }

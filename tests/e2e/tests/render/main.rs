@@ -208,6 +208,24 @@ fn r24_render_leaves_out_the_children_of_an_optional_kind_that_a_cluster_lacks()
 }
 
 #[test]
+fn related_objects_of_all_namespaces_are_rendered_from_the_given_ones() {
+    let (folder, component) = (tempfile::tempdir().expect("a temporary folder"), path("puppets/puppet-staged"));
+    let parent = json!({
+        "apiVersion": "puppets.example/v1", "kind": "StagedPuppet", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"requirements": ["own", "all"]},
+    });
+    let target = |namespace: &str| json!({"apiVersion": "optional.example/v1", "kind": "Target", "metadata": {"name": "a", "namespace": namespace}});
+    let items = ["shop", "bank", "farm"].map(target);
+    let targets = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let (parent, related) = (file(&folder, &parent), folder.path().join("related.json"));
+    std::fs::write(&related, targets.to_string()).expect("written");
+    let (code, _, stderr) =
+        run_offline(&["render", &component, "-f", &parent, "--related", &related.to_string_lossy()]);
+    assert_eq!(code, 0, "{stderr}");
+    assert!(stderr.contains("[own: 1 all: 3]"), "{stderr}");
+}
+
+#[test]
 fn render_prints_the_plugins_log_on_standard_error() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let parent = json!({
@@ -381,6 +399,24 @@ fn push_dry_run_prints_the_same_manifests_each_time_without_a_cluster() {
     assert_eq!(push(&["-o", "name"]), "configmap/echo\nplugin.windlass.dev/echo\n");
     let roles = push(&["-o", "name", "--create-rbac"]);
     assert!(roles.contains("clusterrole.rbac.authorization.k8s.io/windlass-plugin-echo:account\n"), "{roles}");
+}
+
+#[test]
+fn r25_host_may_note_on_parents_which_children_a_component_of_contract_0_2_creates_once() {
+    let patches = |component: &str, parents: &str| {
+        let component = path(component);
+        let args = ["push", &component, "--name", "x", "--dry-run=client", "--create-rbac", "-o", "json"];
+        let (code, printed, stderr) = run_offline(&args);
+        assert_eq!(code, 0, "{stderr}");
+        let all: Value = serde_json::from_str(&printed).expect("JSON");
+        let items = all["items"].as_array().expect("a list").iter();
+        let role = items.filter(|one| one["metadata"]["name"] == "windlass-plugin-x").next().expect("the host's role");
+        let rules = role["rules"].as_array().expect("rules").iter();
+        let mut of_parents = rules.filter(|rule| rule["resources"] == json!([parents]));
+        of_parents.any(|rule| rule["verbs"].as_array().expect("verbs").contains(&json!("patch")))
+    };
+    assert!(patches("puppets/puppet-scheduled", "scheduledpuppets"), "it sets no finalizer");
+    assert!(!patches("echo", "echoes"), "contract 0.1");
 }
 
 #[test]

@@ -56,6 +56,11 @@ impl Kept {
         children.iter().map(place).collect::<Result<_, _>>().map(Self::These)
     }
 
+    /// Whether no children are kept.
+    pub fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+
     /// Whether an existing child stays as it is.
     pub fn has(&self, child: &Object) -> bool {
         self.is_at(&(child.kind.group_kind(), child.key.clone()))

@@ -266,9 +266,7 @@ fn validate_child(
         check_secret_type(&body, &child)?;
     }
     let options = strip_options(&mut meta, &child, options)?;
-    if let Some(update) = &options.update {
-        check_update(update).map_err(|problem| ResponseRejection::not_allowed(format!("{child}: {problem}")))?;
-    }
+    check_options(&child, &options)?;
     complete_metadata(&mut meta, (&grant.kind, &key), parent, options.retain);
     // A child's status belongs to its own controller; typed builders write an empty one.
     body.remove("status");
@@ -277,9 +275,8 @@ fn validate_child(
     if is_secret {
         store_string_data(&mut body, &child)?;
     }
-    let once = options.once.as_deref().map(|text| Once::of(&grant.kind, &key, text));
+    let once = options.once.as_deref().map(|text| Once::of(&parent.plugin, (&grant.kind, &key), text));
     let applied = set_applied_hash(&mut body, options.stage, once.as_ref());
-    let update = options.update.unwrap_or_else(|| grant.update.clone());
     Ok(DesiredChild {
         kind: grant.kind.clone(),
         key,
@@ -291,10 +288,20 @@ fn validate_child(
         stage: options.stage,
         ready: options.ready,
         replaces: replaced(&child, options.replaces.as_ref(), parent, &grant.kind, grants)?,
-        // It would not be created again.
-        update: if once.is_some() && update.recreates() { UpdateStrategy::OnDelete } else { update },
+        update: options.update.unwrap_or_else(|| grant.update.clone()),
         once,
     })
+}
+
+/// Checks the options of a child.
+fn check_options(child: &str, options: &ChildOptions) -> Result<(), ResponseRejection> {
+    if options.retain && options.once.is_some() {
+        return Err(ResponseRejection::not_allowed(format!(
+            "{child} is retained and created once: another text could not replace it, because retained children are never deleted"
+        )));
+    }
+    let update = options.update.as_ref().map_or(Ok(()), check_update);
+    update.map_err(|problem| ResponseRejection::not_allowed(format!("{child}: {problem}")))
 }
 
 /// The place of a child that another one replaces.

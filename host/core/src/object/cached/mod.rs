@@ -170,6 +170,17 @@ struct Labelled<'a> {
 struct LabelledMetadata<'a> {
     #[serde(borrow, default)]
     labels: Option<OwnMarks<'a>>,
+}
+
+/// The annotations alone.
+#[derive(Deserialize)]
+struct Annotated<'a> {
+    #[serde(borrow)]
+    metadata: AnnotatedMetadata<'a>,
+}
+
+#[derive(Deserialize)]
+struct AnnotatedMetadata<'a> {
     #[serde(borrow, default)]
     annotations: Option<OwnMarks<'a>>,
 }
@@ -210,17 +221,14 @@ impl<'a> OwnMarks<'a> {
 impl<'a> Labels<'a> {
     /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
-        Self::within(json, |metadata| metadata.labels)
+        let labels = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels);
+        labels.and_then(|labels| labels.labels().ok()).unwrap_or_default()
     }
 
     /// Parses the annotations in an object's JSON likewise.
     pub fn of_annotations(json: &'a [u8]) -> Self {
-        Self::within(json, |metadata| metadata.annotations)
-    }
-
-    fn within(json: &'a [u8], of: impl FnOnce(LabelledMetadata<'a>) -> Option<OwnMarks<'a>>) -> Self {
-        let entries = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| of(object.metadata));
-        entries.and_then(|entries| entries.labels().ok()).unwrap_or_default()
+        let all = serde_json::from_slice::<Annotated<'a>>(json).ok().and_then(|object| object.metadata.annotations);
+        all.and_then(|all| all.labels().ok()).unwrap_or_default()
     }
 }
 

@@ -308,7 +308,7 @@ fn unbounded(problem: &Problem) -> Outcome {
         Problem::Released(plugin) => suspended(
             ParentReason::NotSelected,
             format!(
-                "Plugin {plugin} no longer selects this object, by its labels or its namespace; its children were deleted"
+                "Plugin {plugin} no longer selects this object, by its labels, its annotations or its namespace; its children were deleted"
             ),
         ),
         Problem::FinalizerRemoved { end, others } => {

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::contract::desired::{APPLIED_VERSION, DesiredChild};
 use crate::object::Object;
 use crate::object::names;
+use crate::object::once::Once;
 use crate::value::digest::Digest;
 use crate::value::json::{Map, Value};
 
@@ -31,11 +32,12 @@ pub(super) fn has_stage(live: &Object, child: &DesiredChild) -> bool {
     child.stage == 0 && !live.managed.cover(&stage, &live.json, live.controller.as_ref())
 }
 
-/// Whether a live child was created once for another text than the desired one (rule R25). One without a text was created before the plugin
-/// said that it is created once.
-pub(super) fn is_of_other_text(live: &Object, child: &DesiredChild) -> bool {
+/// Whether a live child was created once for another text than the desired one, for which none was created yet (rule R25). One without a
+/// text was created before the plugin said that it is created once.
+pub(super) fn is_of_other_text(live: &Object, child: &DesiredChild, parent: &Object) -> bool {
     let of = live.marks.get(names::ANNOTATION_ONCE);
-    child.once.as_ref().is_some_and(|once| of.is_some_and(|of| of != once.mark()))
+    let is_other = |once: &&Once| of.is_some_and(|of| of != once.mark());
+    child.once.as_ref().filter(is_other).is_some_and(|once| once.noted(parent).is_none())
 }
 
 /// Returns true if a live object has every field of a body, except for the annotation with the applied hash.

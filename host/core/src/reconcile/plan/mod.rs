@@ -333,7 +333,7 @@ pub fn plan_comparing(
         match existing.remove(&(child.kind.group_kind(), &child.key)) {
             None => planning.missing(child, snapshot),
             Some(live) => {
-                planning.existing(live, child, &differing);
+                planning.existing(live, child, &snapshot.parent, &differing);
                 planning.note(live, child, &snapshot.parent);
             }
         }
@@ -348,7 +348,7 @@ pub fn plan_comparing(
     plan.leaving = (!deleting.is_empty()).then(|| Box::new(Leaving { deleting, ..Leaving::default() }));
     plan.prunes = pruned;
     plan.prunes.sort_by(|a, b| install_order(b).cmp(&install_order(a)));
-    plan.drop_surplus_notes(&snapshot.parent, desired);
+    plan.drop_surplus_notes(snapshot, desired);
     plan
 }
 
@@ -380,12 +380,15 @@ impl<'a> Planning<'a> {
         &mut self,
         live: &'a Arc<Object>,
         child: &'a Arc<DesiredChild>,
+        parent: &Object,
         differing: impl Fn(&Object, &DesiredChild) -> Option<Digest>,
     ) {
+        // A child that is created once is not created again.
+        let is_left = child.update == UpdateStrategy::OnDelete || child.once.is_some() && child.update.recreates();
         if live.deleting {
             self.busy(child, "it is being deleted");
             self.plan.terminating.push(ChildId::of(live));
-        } else if is_of_other_text(live, child) {
+        } else if is_of_other_text(live, child, parent) {
             if !self.stages.waits(child) {
                 self.busy(child, "it is being replaced");
                 self.plan.writes.push(replace(live, child));
@@ -402,7 +405,7 @@ impl<'a> Planning<'a> {
         } else if child.update != UpdateStrategy::OnDelete && is_drift(live, child) {
             // An edit is reverted in place, also with the strategies that recreate children: the child need not restart.
             self.restore(live, child, None);
-        } else if child.update == UpdateStrategy::OnDelete {
+        } else if is_left {
             self.plan.when_deleted.push(ChildId::of(live));
             self.stages.unchanged(live, child);
         } else if !self.stages.waits(child) {

@@ -1,10 +1,13 @@
 //! Plans what a parent is to say of children that are created once (rule R25).
 
-use super::compare::is_of_other_text;
+use std::time::Duration;
+
 use super::{Plan, Planning, Write};
 use crate::contract::desired::{Desired, DesiredChild};
+use crate::contract::snapshot::Snapshot;
 use crate::object::Object;
 use crate::object::child::ChildId;
+use crate::object::names::ANNOTATION_ONCE;
 use crate::object::once::{Noted, Once, surplus};
 use crate::reconcile::not_ready::NotReady;
 
@@ -42,20 +45,32 @@ impl Plan {
         self.notes.is_some() || self.begun().next().is_some()
     }
 
-    /// Removes the notes on the parent, and what must not be done without them.
-    pub fn leave_notes(&mut self) {
-        self.notes = None;
-        self.writes.retain(|write| !matches!(write, Write::Create(child) if child.once.is_some()));
-        self.prunes.clear();
+    /// Removes the notes about existing children that are not admitted. Returns the longest wait. Those about new children are bounded by
+    /// the creates.
+    pub fn admit_notes(&mut self, mut admit: impl FnMut(&Once) -> Result<(), Duration>) -> Option<Duration> {
+        let notes = self.notes.as_mut()?;
+        let mut longest = None;
+        notes.existing.retain(|note| match admit(&note.once) {
+            Ok(()) => true,
+            Err(wait) => {
+                longest = longest.max(Some(wait));
+                false
+            }
+        });
+        if notes.existing.is_empty() && notes.surplus.is_empty() {
+            self.notes = None;
+        }
+        longest
     }
 
     /// Adds that the oldest notes about other children than the desired ones go, if other notes are written.
-    pub(super) fn drop_surplus_notes(&mut self, parent: &Object, desired: &Desired) {
-        if !self.has_notes() {
+    pub(super) fn drop_surplus_notes(&mut self, snapshot: &Snapshot, desired: &Desired) {
+        // Children that are kept or left out are not among the desired ones, and their notes must stay.
+        if !self.has_notes() || !desired.kept.is_none() || !desired.absent.is_empty() {
             return;
         }
         let returned = desired.children.iter().filter_map(|child| child.once.as_ref());
-        let surplus = surplus(parent, returned);
+        let surplus = surplus(&snapshot.parent, &snapshot.parent_ref.plugin, returned);
         if !surplus.is_empty() {
             self.notes.get_or_insert_default().surplus = surplus;
         }
@@ -65,7 +80,9 @@ impl Plan {
 impl Planning<'_> {
     /// Plans what the parent must say of an existing child that is created once.
     pub(super) fn note(&mut self, live: &Object, child: &DesiredChild, parent: &Object) {
-        let Some(once) = child.once.as_ref().filter(|_| !is_of_other_text(live, child)) else { return };
+        let Some(once) = child.once.as_ref().filter(|once| live.marks.get(ANNOTATION_ONCE) == Some(once.mark())) else {
+            return;
+        };
         let before = once.noted(parent);
         if before == Some(Noted::Ready) {
             return;

@@ -287,6 +287,10 @@ impl Reconcile<'_> {
 
     /// The outcome of an applied desired state: whether that is enough for the parent to be ready (rules R13 and R22).
     fn of_applied(&self, snapshot: &Snapshot, how: How, desired: &Desired, applied: &Applied) -> Outcome {
+        let lost = NotReady::lost(snapshot, desired, &applied.changes);
+        if !lost.is_empty() {
+            return Outcome::not_ready(&lost, desired.requeue);
+        }
         if let Some(waiting) = desired.waiting.as_deref().filter(|_| how.phase == Phase::Sync) {
             return Outcome::waiting(waiting, desired.requeue);
         }

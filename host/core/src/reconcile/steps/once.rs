@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use super::Reconcile;
 use crate::contract::snapshot::Snapshot;
-use crate::guard::breaker::ParentRevision;
 use crate::object::child::ChildId;
 use crate::object::once::note;
 use crate::reconcile::applied::{Applied, Failed};
@@ -30,15 +29,12 @@ impl Reconcile<'_> {
             return applied;
         }
         let mut applied = carry_out(self.world, snapshot, plan).await;
-        let revision = ParentRevision::of(&snapshot.parent);
-        let is_undone = |note: &&OnceNote| !applied.may_exist(&note.child);
+        let is_undone = |note: &&OnceNote| !applied.may_be_created(&note.child);
         let undone: Vec<_> = begun.iter().filter(is_undone).map(|note| (note.once.annotation(), None)).collect();
-        if undone.is_empty() {
-            return applied;
-        }
-        // A refused write is none (rule R18), and nor are its notes.
-        self.shared.breaker.lock().take_back(revision, &ChildId::of(&snapshot.parent));
-        if let Err(Failed { problem, .. }) = self.annotate(snapshot, None, &undone).await {
+        if !undone.is_empty()
+            && let Err(Failed { problem, awaited }) = self.annotate(snapshot, None, &undone).await
+        {
+            applied.written.extend(awaited.map(|awaited| *awaited));
             applied.problems.push((ChildId::of(&snapshot.parent), problem));
         }
         applied
@@ -52,7 +48,9 @@ impl Reconcile<'_> {
         surplus: Vec<String>,
     ) -> Result<(), Failed> {
         let now = self.shared.clock.date();
-        let of = |OnceNote { child, once, noted }: &OnceNote| (once.annotation(), Some(note(*noted, child, now)));
+        let of = |OnceNote { child, once, noted }: &OnceNote| {
+            (once.annotation(), Some(note(*noted, &self.terms.name, child, now)))
+        };
         let annotations: Vec<_> =
             notes.iter().map(of).chain(surplus.into_iter().map(|annotation| (annotation, None))).collect();
         self.world.may_finalize(&snapshot.parent_ref).await?;

@@ -18,6 +18,7 @@ use crate::guard::budget::{Budget, Cost};
 use crate::guard::deletions::{self, Cause, Stop, judge};
 use crate::object::Object;
 use crate::object::child::ChildId;
+use crate::object::once::Once;
 use crate::reconcile::applied::{Applied, Kept, Stored};
 use crate::reconcile::next_step::{keeps_children, may_write_children};
 use crate::reconcile::outcome::{Awaited, Problem};
@@ -111,13 +112,10 @@ impl Reconcile<'_> {
     pub(super) fn admit(&self, revision: ParentRevision, parent: &Object, plan: &mut Plan) -> Vec<(ChildId, Duration)> {
         let (now, mut breaker) = (self.shared.clock.now(), self.shared.breaker.lock());
         let mut waiting = plan.admit(&mut breaker, revision, now);
-        if plan.has_notes()
-            && let Err(wait) = breaker.admit(revision, &parent.kind, &parent.key, now)
-        {
-            // Another manager removes the notes each time.
-            plan.leave_notes();
-            waiting.push((ChildId::of(parent), wait));
-        }
+        // Another manager may remove a note each time. Each counts by itself, because many children may become ready within a minute.
+        let key = |once: &Once| ObjectKey { namespace: parent.key.namespace.clone(), name: once.mark().into() };
+        let wait = plan.admit_notes(|once| breaker.admit(revision, &parent.kind, &key(once), now));
+        waiting.extend(wait.map(|wait| (ChildId::of(parent), wait)));
         waiting
     }
 

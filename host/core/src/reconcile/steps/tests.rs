@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::contract::related::{Needs, ReadGrants, ReadProblem};
 use crate::contract::{ChildOptions, Limits, Response, UpdateStrategy};
-use crate::fixtures::{CLOCK, created, grants_with, object, parent, pod, response, validate};
+use crate::fixtures::{CLOCK, created, grants_with, object, parent, parent_ref, pod, response, validate};
 use crate::guard::budget::Budget;
 use crate::object::child::ChildId;
 use crate::object::observed_status::StatusShape;
@@ -369,8 +369,9 @@ fn once(text: &str, noted: Option<Noted>) -> Model {
         ChildId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), key: ObjectKey::new(Some("default"), "a") };
     let mut parent: Value = serde_json::from_slice(&parent().json.bytes()).expect("JSON");
     if let Some(noted) = noted {
-        let note = crate::object::once::note(noted, &child, CLOCK.date());
-        parent["metadata"]["annotations"] = json!({Once::of(&child.kind, &child.key, "1").annotation(): note});
+        let note = crate::object::once::note(noted, &parent_ref().plugin, &child, CLOCK.date());
+        parent["metadata"]["annotations"] =
+            json!({Once::of(&parent_ref().plugin, (&child.kind, &child.key), "1").annotation(): note});
     }
     let options = ChildOptions { once: Some(text.to_owned()), ..ChildOptions::default() };
     Model { parent: object(&parent), desired: vec![pod("a")], options: Some([options].into()), ..model() }
@@ -409,12 +410,49 @@ fn r25_child_is_created_once_for_each_text_after_the_parent_says_so() {
     assert_eq!(did(other()), "call, note begun of hello, create a, status hello, WaitingForReady");
     // It was created before the plugin said that it is created once.
     let unmarked = vec![object(&created(&validate(&[pod("a")]).expect("valid").children[0]))];
-    let adopted = "call, note begun of hello, patch a, status hello, WaitingForReady";
-    assert_eq!(did(with(once("1", None), unmarked)), adopted);
+    let marked = "call, patch a, status hello, WaitingForReady";
+    assert_eq!(did(with(once("1", None), unmarked)), marked, "its mark comes first");
+    assert_eq!(
+        did(with(once("1", None), created_for("1", &running))),
+        "call, note begun of hello, status hello, WaitingForReady"
+    );
+    // A mark of another text, although the child was created for this one.
+    let edited = "call, patch a, status hello, WaitingForReady";
+    assert_eq!(did(with(ready(), created_for("2", &done))), edited, "nothing is deleted that is not created again");
     // It has done its work, and its time to live has passed.
     let mut leaving = created_for("1", &done);
     Arc::make_mut(&mut leaving[0]).deleting = true;
     assert_eq!(did(with(begun(), leaving)), "call, note ready of hello, status hello, ChildrenTerminating");
+}
+
+#[test]
+fn r25_child_that_may_have_been_lost_is_reported_whatever_ready_means() {
+    for ready_means in [ReadyMeans::Applied, ReadyMeans::Plugin] {
+        let terms = Terms { ready_means, ..terms() };
+        let mut world = Model { waiting: Some("a person"), ..once("1", Some(Noted::Begun)) };
+        assert_eq!(did(&mut world, &terms, &shared()).join(", "), "call, status hello, ChildFailed");
+    }
+}
+
+#[test]
+fn r25_child_that_is_created_once_is_not_recreated_for_a_change() {
+    let terms = Terms { grants: grants_with(&UpdateStrategy::Recreate), ..terms() };
+    let mut world = once("1", Some(Noted::Ready));
+    world.children = created_for("1", &json!({"phase": "Succeeded"}));
+    world.desired[0]["spec"]["containers"][0]["image"] = json!("nginx:2");
+    assert_eq!(did(&mut world, &terms, &shared()).join(", "), "call, status hello, Succeeded");
+}
+
+#[test]
+fn r25_notes_about_many_children_are_no_thrashing() {
+    let (terms, shared) = (terms(), shared());
+    let names: Vec<_> = (0..15).map(|at| format!("job-{at}")).collect();
+    for name in &names {
+        let mut world = once("1", None);
+        world.desired = vec![pod(name)];
+        let all = did(&mut world, &terms, &shared).join(", ");
+        assert!(all.contains("note begun of hello, create job-"), "{all}");
+    }
 }
 
 #[test]

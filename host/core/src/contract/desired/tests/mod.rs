@@ -325,3 +325,12 @@ fn child_that_replaces_a_kept_one_is_rejected() {
         assert_eq!(result.is_err_and(|error| error.to_string().contains("replaces a child that")), is_rejected);
     }
 }
+
+#[test]
+fn r25_child_that_is_created_once_cannot_be_retained() {
+    let options = ChildOptions { once: Some("1".to_owned()), retain: true, ..ChildOptions::default() };
+    let response = Response { options: Some([options].into()), ..response(&[pod("a")]) };
+    let grants = grants_with(&UpdateStrategy::Apply);
+    let refusal = super::validate(&response, &parent_ref(), &grants, &Limits::default()).expect_err("refused");
+    assert!(refusal.to_string().contains("retained and created once"), "{refusal}");
+}
