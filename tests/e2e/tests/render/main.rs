@@ -409,8 +409,8 @@ fn r25_host_may_note_on_parents_which_children_a_component_of_contract_0_2_creat
         let (code, printed, stderr) = run_offline(&args);
         assert_eq!(code, 0, "{stderr}");
         let all: Value = serde_json::from_str(&printed).expect("JSON");
-        let items = all["items"].as_array().expect("a list").iter();
-        let role = items.filter(|one| one["metadata"]["name"] == "windlass-plugin-x").next().expect("the host's role");
+        let mut items = all["items"].as_array().expect("a list").iter();
+        let role = items.find(|one| one["metadata"]["name"] == "windlass-plugin-x").expect("the host's role");
         let rules = role["rules"].as_array().expect("rules").iter();
         let mut of_parents = rules.filter(|rule| rule["resources"] == json!([parents]));
         of_parents.any(|rule| rule["verbs"].as_array().expect("verbs").contains(&json!("patch")))
