@@ -45,13 +45,16 @@ struct Rare {
     stored: Vec<Stored>,
     /// A hash of the parent's invalid annotation `windlass.dev/traceparent` that was logged.
     invalid_traceparent: Option<u64>,
+    /// The notes about creations that were certainly not carried out, which could not be taken back: annotations with their values.
+    untaken_notes: Vec<(String, String)>,
 }
 
 impl Rare {
     fn is_empty(&self) -> bool {
-        let Self { own_writes, deletions, namespace_terminating, failure, stored, invalid_traceparent } = self;
+        let Self { own_writes, deletions, namespace_terminating, failure, stored, invalid_traceparent, untaken_notes } =
+            self;
         let is_unmarked = namespace_terminating.is_none() && failure.is_none() && invalid_traceparent.is_none();
-        own_writes.is_empty() && deletions.is_empty() && stored.is_empty() && is_unmarked
+        own_writes.is_empty() && deletions.is_empty() && stored.is_empty() && untaken_notes.is_empty() && is_unmarked
     }
 }
 
@@ -109,6 +112,21 @@ impl Record {
         self.rare.as_mut().map(|rare| std::mem::take(&mut rare.stored)).unwrap_or_default()
     }
 
+    /// Records notes about creations that were certainly not carried out, which could not be taken back (rule R25).
+    pub fn put_untaken_notes(&mut self, notes: impl Iterator<Item = (String, String)>) {
+        self.rare().untaken_notes.extend(notes);
+    }
+
+    /// Whether there are such notes.
+    pub fn has_untaken_notes(&self) -> bool {
+        self.rare.as_ref().is_some_and(|rare| !rare.untaken_notes.is_empty())
+    }
+
+    /// Takes these notes out of the record.
+    pub fn take_untaken_notes(&mut self) -> Vec<(String, String)> {
+        self.rare.as_mut().map(|rare| std::mem::take(&mut rare.untaken_notes)).unwrap_or_default()
+    }
+
     /// Records a failure, or none. Returns whether it is another one than before.
     pub fn note_result(&mut self, failure: Option<Failing>) -> bool {
         if self.failure() == failure {
@@ -132,11 +150,13 @@ impl Record {
         invalid.is_some() && before != invalid
     }
 
-    /// Forgets everything but the host's own writes.
+    /// Forgets everything but the host's own writes and notes.
     pub fn forget_all_but_writes(&mut self) {
         (self.steady, self.observed) = (Steady::default(), None);
         if let Some(rare) = &mut self.rare {
-            **rare = Rare { own_writes: std::mem::take(&mut rare.own_writes), ..Rare::default() };
+            let (own_writes, untaken_notes) =
+                (std::mem::take(&mut rare.own_writes), std::mem::take(&mut rare.untaken_notes));
+            **rare = Rare { own_writes, untaken_notes, ..Rare::default() };
         }
     }
 

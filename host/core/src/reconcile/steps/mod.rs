@@ -121,6 +121,11 @@ impl Reconcile<'_> {
 
     /// Brings the children and status of the parent to what its plugin desires, unless nothing has changed since the last time.
     async fn call_and_carry_out(&self, mut snapshot: Snapshot, phase: Phase) -> Ending {
+        if self.record(|record| record.has_untaken_notes())
+            && let Some(ending) = Box::pin(self.take_back_notes(&mut snapshot)).await
+        {
+            return ending;
+        }
         let (rounds, Selected { objects, took }) = self.required_before(&snapshot.parent_ref).await;
         snapshot.related = objects;
         snapshot.fit(self.terms.limits.request_bytes);
