@@ -1,12 +1,39 @@
-//! Parses `Warning` headers, in which the API server tells what it accepts and yet advises against
+//! What the API server warns about, in `Warning` headers. There it tells what it accepts and yet advises against
 //! ([KEP-1693](https://github.com/kubernetes/enhancements/tree/master/keps/sig-api-machinery/1693-warnings)): a Pod that its namespace's
 //! Pod security standard would refuse, a deprecated version, what an admission webhook or policy warns about.
 
 use std::iter::Peekable;
 use std::str::Chars;
 
+use crate::object::child::ChildId;
+
 /// The code of the API server's warnings; others are those of proxies, about their caches.
 const MISCELLANEOUS: &str = "299";
+
+/// Maximum number of texts of one reconcile. Further ones are dropped.
+const TEXTS: usize = 5;
+
+/// The warnings about children of one reconcile: each text once, with the children that it is about.
+#[derive(Debug, Default)]
+pub struct ApiWarnings(Vec<(Box<str>, Vec<ChildId>)>);
+
+impl ApiWarnings {
+    /// Adds a text about a child.
+    pub fn add(&mut self, child: &ChildId, text: Box<str>) {
+        if let Some((_, children)) = self.0.iter_mut().find(|(known, _)| *known == text) {
+            children.push(child.clone());
+        } else if self.0.len() < TEXTS {
+            self.0.push((text, vec![child.clone()]));
+        }
+    }
+
+    /// The texts with their children, sorted by text, because writes end in any order.
+    pub fn sorted(&self) -> Vec<(&str, &[ChildId])> {
+        let mut all: Vec<_> = self.0.iter().map(|(text, children)| (&**text, &**children)).collect();
+        all.sort_unstable_by_key(|(text, _)| *text);
+        all
+    }
+}
 
 /// The texts of a header's warnings: `299 - "text"`, separated by commas (RFC 7234, 5.5). What follows an error is ignored.
 pub fn parse(header: &str) -> Vec<Box<str>> {

@@ -1,6 +1,7 @@
 //! The results of a plan's writes.
 
 use super::api_response::Refused;
+use super::api_warnings::ApiWarnings;
 use super::events::Changes;
 use super::outcome::WriteProblem;
 use super::written::{Subject, Written};
@@ -18,6 +19,8 @@ pub struct Applied {
     pub changes: Changes,
     /// The writes that failed, each with its child.
     pub problems: Vec<(ChildId, WriteProblem)>,
+    /// What the API server warned about when it stored children.
+    pub warnings: ApiWarnings,
     /// Whether an existing object was marked as a child, restored or adopted. The object may be on its way out, and its content is not the
     /// desired one yet: that is for the next reconcile, which sees it.
     pub marked: bool,
@@ -157,9 +160,9 @@ impl Applied {
         self.stored.extend(stored);
         self.kept.extend(kept.map(|kept| (child.clone(), kept)));
         self.written.extend(written);
+        warnings.into_iter().for_each(|text| self.warnings.add(&child, text));
         self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
         let changes = &mut self.changes;
-        changes.warned.extend(warnings.into_iter().map(|warning| (child.clone(), warning)));
         if expires {
             changes.expiring.push(child.clone());
         }

@@ -4,7 +4,6 @@
 mod ledger;
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::contract::snapshot::Snapshot;
@@ -16,6 +15,7 @@ use crate::object::names::{event_action as action, event_reason, parent_conditio
 use crate::object::observed_status::observed;
 use crate::object::order::install_rank;
 use crate::object::reason::ParentReason;
+use crate::reconcile::api_warnings::ApiWarnings;
 use crate::reconcile::outcome::{FinalizerEnd, NAMESPACE_PATIENCE, Outcome, Progress};
 use crate::value::json::Value;
 use crate::value::line::one_line;
@@ -28,8 +28,6 @@ const REASON_MAX: usize = 128;
 const NOTE_MAX: usize = 1024;
 /// Maximum number of children of one kind in a message.
 const SHOWN: usize = 5;
-/// Maximum number of events of one reconcile about warnings of the API server.
-const TEXTS: usize = 5;
 
 /// Who emits an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -122,8 +120,6 @@ pub struct Changes {
     pub deleted: Vec<ChildId>,
     /// Those of the created children that Kubernetes deletes once they have finished, so that they are created again.
     pub expiring: Vec<ChildId>,
-    /// What the API server warned about when it stored a child.
-    pub warned: Vec<(ChildId, Box<str>)>,
 }
 
 impl Changes {
@@ -257,17 +253,13 @@ pub fn note(snapshot: &Snapshot, changes: &Changes, before: &Before, outcome: &O
 }
 
 /// Creates the events for what the API server warned about: one for each text, with all children that it is about.
-pub fn api_warnings(changes: &Changes, parent_namespace: Option<&str>) -> Vec<Note> {
-    let mut about: BTreeMap<&str, Vec<&ChildId>> = BTreeMap::new();
-    for (child, text) in &changes.warned {
-        about.entry(text).or_default().push(child);
-    }
-    let note = |(text, children): (&str, Vec<&ChildId>)| {
-        let related = if let [only] = *children { Some(only.clone()) } else { None };
+pub fn of_warnings(warnings: &ApiWarnings, parent_namespace: Option<&str>) -> Vec<Note> {
+    let note = |(text, children): (&str, &[ChildId])| {
+        let related = if let [only] = children { Some(only.clone()) } else { None };
         let message = format!("The API server warns about {}: {text}", list(children, parent_namespace));
         Note { related, ..Note::of_host(EventType::Warning, event_reason::API_WARNINGS, &message) }
     };
-    about.into_iter().take(TEXTS).map(note).collect()
+    warnings.sorted().into_iter().map(note).collect()
 }
 
 /// Creates the event for a change of the outcome; `None` if the change needs no event. `before` is the earlier reason,

@@ -14,7 +14,7 @@ use crate::guard::breaker::{PACE, ParentRevision, StatusPass};
 use crate::object::child::ChildId;
 use crate::reconcile::applied::Applied;
 use crate::reconcile::carry_out::status_written;
-use crate::reconcile::events::{Before, Note, Occasion, api_warnings, note};
+use crate::reconcile::events::{Before, Note, Occasion, note, of_warnings};
 use crate::reconcile::outcome::{FinalizerEnd, Outcome, Problem, WriteProblem};
 use crate::reconcile::status;
 use crate::reconcile::trigger::Trigger;
@@ -132,7 +132,7 @@ impl Reconcile<'_> {
             (false, Trigger::Sweep) => Occasion::Sweep,
             (false, _) => Occasion::Steady,
         };
-        let warnings = api_warnings(changes, snapshot.parent.key.namespace.as_deref());
+        let warnings = of_warnings(&applied.warnings, snapshot.parent.key.namespace.as_deref());
         let notes = own.into_iter().chain(warnings).chain(events.iter().map(Note::of_plugin)).collect();
         self.world.emit(About::Parent(&snapshot.parent_ref), notes, occasion);
     }
