@@ -22,8 +22,9 @@ use tower::{BoxError, Service, ServiceBuilder};
 use super::lease::{GateFilter, Pools, WriteGate, fenced};
 use super::requests::{self, RequestArgs};
 use super::retry_after::into_status;
-use super::writer::audit::log_and_count;
-use super::writer::warnings::Warned;
+use super::writer::audit::LogAndCount;
+use super::writer::observed::Observed;
+use super::writer::warnings::HandsOver;
 
 /// A client for a command of a user.
 ///
@@ -169,12 +170,15 @@ where
     let fence = gate.as_ref().map(|filter| filter.gate.clone());
     let pools = Pools { free: pool(free, None)?, fenced: pool(of_writes, fence)? };
     // Only the host's writes are logged, and only its requests are counted, not those of a user's command.
-    let log_and_count = gate.is_some().then(|| log_and_count(config.cluster_url.host().unwrap_or_default()));
+    let log_and_count = gate.is_some().then(|| {
+        let observer = LogAndCount::new(config.cluster_url.host().unwrap_or_default());
+        layer_fn(move |inner| Observed { observer: observer.clone(), inner })
+    });
     let requests = requests::layer(requests, gate.is_some());
     let service = ServiceBuilder::new()
         .option_layer(gate.map(FilterLayer::new))
         .option_layer(log_and_count)
-        .layer(layer_fn(Warned))
+        .layer(layer_fn(|inner| Observed { observer: HandsOver, inner }))
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)

@@ -1,21 +1,17 @@
 //! The audit line, and the count of the host's requests by status code, method and host. An audit line is one log line for
-//! each write that the host sends, with the status of the response. A layer of the client writes the lines and counts, so
+//! each write that the host sends, with the status of the response. An observer of the client writes the lines and counts, so
 //! no write is sent without a line, except those of the existing Lease. Audit lines are the host's own log of its writes,
 //! not the API server's audit log.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::FutureExt;
-use futures::future::Inspect;
-use http::{Method, Request, Response, header};
-use tower::layer::{LayerFn, layer_fn};
-use tower::{BoxError, Service};
+use http::{Method, Request, header};
 use windlass_core::value::digest::Digest;
 use windlass_core::value::ids::PluginName;
 
 use super::super::account::signer;
 use super::super::lease::is_of_lease;
+use super::observed::{Done, Observer};
 use super::request::is_read;
 use crate::telemetry::{self, AUDIT};
 
@@ -39,17 +35,30 @@ pub fn about(
     request
 }
 
-/// Makes a client of the host log its writes, and count its requests to the API server of this host name.
-pub fn log_and_count<S>(server: &str) -> LayerFn<impl Fn(S) -> LoggedAndCounted<S> + Clone + use<S>> {
-    let server: Arc<str> = server.into();
-    layer_fn(move |inner| LoggedAndCounted { server: server.clone(), inner })
+/// Logs the host's writes, and counts its requests to the API server of this host name.
+#[derive(Debug, Clone)]
+pub struct LogAndCount {
+    server: Arc<str>,
 }
 
-/// A client's service whose writes are logged, and whose requests are counted.
-#[derive(Debug, Clone)]
-pub struct LoggedAndCounted<S> {
-    server: Arc<str>,
-    inner: S,
+impl LogAndCount {
+    /// For the API server of this host name.
+    pub fn new(server: &str) -> Self {
+        Self { server: server.into() }
+    }
+}
+
+impl Observer for LogAndCount {
+    fn observe<B: 'static>(&self, request: &Request<B>) -> Option<Done> {
+        let (write_line, server, method) = (line_writer(request), self.server.clone(), request.method().clone());
+        Some(Box::new(move |response| {
+            let code = response.map(|(status, _)| status.as_u16());
+            telemetry::requested(&server, &method, code);
+            if let Some(write_line) = write_line {
+                write_line(code.unwrap_or_default());
+            }
+        }))
+    }
 }
 
 /// A function that writes the audit line of this write, and gets the HTTP status of the response: 0 if there is none. None for
@@ -83,41 +92,17 @@ fn verb<B>(request: &Request<B>) -> &'static str {
     }
 }
 
-/// Writes the audit line, if any, and counts the request.
-type OnResponse<R> = Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>;
-
-impl<S, B, R> Service<Request<B>> for LoggedAndCounted<S>
-where
-    S: Service<Request<B>, Response = Response<R>, Error = BoxError>,
-{
-    type Response = Response<R>;
-    type Error = BoxError;
-    type Future = Inspect<S::Future, OnResponse<R>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.inner.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let (write_line, server, method) = (line_writer(&request), self.server.clone(), request.method().clone());
-        self.inner.call(request).inspect(Box::new(move |result| {
-            let code = result.as_ref().ok().map(|response| response.status().as_u16());
-            telemetry::requested(&server, &method, code);
-            if let Some(write_line) = write_line {
-                write_line(code.unwrap_or_default());
-            }
-        }))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::io;
     use std::sync::Mutex;
 
-    use tower::{ServiceBuilder, ServiceExt, service_fn};
+    use futures::FutureExt as _;
+    use http::Response;
+    use tower::{BoxError, ServiceExt, service_fn};
     use tracing_subscriber::fmt::MakeWriter;
 
+    use super::super::observed::Observed;
     use super::*;
 
     /// A log in memory.
@@ -148,14 +133,13 @@ mod tests {
         let log = Log::default();
         let subscriber = tracing_subscriber::fmt().with_writer(log.clone()).without_time().with_ansi(false).finish();
         tracing::subscriber::with_default(subscriber, || {
-            let service = ServiceBuilder::new().layer(log_and_count("server")).service(service_fn(
-                move |_: Request<Vec<u8>>| async move {
-                    match code {
-                        Some(code) => Ok(Response::builder().status(code).body(()).expect("a response")),
-                        None => Err(BoxError::from("the connection was cut")),
-                    }
-                },
-            ));
+            let api_server = service_fn(move |_: Request<Vec<u8>>| async move {
+                match code {
+                    Some(code) => Ok(Response::builder().status(code).body(()).expect("a response")),
+                    None => Err(BoxError::from("the connection was cut")),
+                }
+            });
+            let service = Observed { observer: LogAndCount::new("server"), inner: api_server };
             for request in requests {
                 let _ = service.clone().oneshot(request).now_or_never().expect("the response is immediate");
             }

@@ -3,6 +3,7 @@
 
 pub mod audit;
 pub mod dry_run;
+pub mod observed;
 pub mod request;
 pub mod response;
 pub mod warnings;

@@ -1,16 +1,14 @@
-//! What the API server warns about in the headers of a response, of which kube's client passes on the body alone. A layer of the client
-//! hands the warnings to whoever asked for them.
+//! What the API server warns about in the headers of a response, of which kube's client passes on the body alone. An observer of
+//! the client hands the warnings to whoever asked for them.
 
 use std::mem;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use futures::FutureExt as _;
-use futures::future::Inspect;
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, header};
 use parking_lot::Mutex;
-use tower::{BoxError, Service};
 use windlass_core::reconcile::api_warnings::parse;
+
+use super::observed::{Done, Observer};
 
 /// Receives the warnings in the response to a request. It is stored in the request's extensions.
 #[derive(Debug, Clone, Default)]
@@ -33,30 +31,16 @@ impl Warnings {
     }
 }
 
-/// A client's service that hands over warnings.
+/// Hands over the warnings in responses.
 #[derive(Debug, Clone)]
-pub struct Warned<S>(pub S);
+pub struct HandsOver;
 
-/// Looks at a response.
-type OnResponse<R> = Box<dyn FnOnce(&Result<Response<R>, BoxError>) + Send>;
-
-impl<S, B, R> Service<Request<B>> for Warned<S>
-where
-    S: Service<Request<B>, Response = Response<R>, Error = BoxError>,
-{
-    type Response = Response<R>;
-    type Error = BoxError;
-    type Future = Inspect<S::Future, OnResponse<R>>;
-
-    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(context)
-    }
-
-    fn call(&mut self, request: Request<B>) -> Self::Future {
-        let asked = request.extensions().get::<Warnings>().cloned();
-        self.0.call(request).inspect(Box::new(move |result| {
-            if let (Some(warnings), Ok(response)) = (asked, result) {
-                warnings.receive(response.headers());
+impl Observer for HandsOver {
+    fn observe<B: 'static>(&self, request: &Request<B>) -> Option<Done> {
+        let warnings = request.extensions().get::<Warnings>().cloned()?;
+        Some(Box::new(move |response| {
+            if let Some((_, headers)) = response {
+                warnings.receive(headers);
             }
         }))
     }
