@@ -42,6 +42,10 @@ pub const APPLIED_VERSION: &str = "1:";
 /// Maximum number of conditions that a plugin may set: each is compared with all others, at the host's expense.
 const CONDITIONS_MAX: usize = 100;
 
+/// Maximum number of children that are created once: each is noted in an annotation of the parent, of at most half a kilobyte, and an
+/// object has at most 256 KiB of annotations.
+const ONCE_MAX: usize = 100;
+
 /// Types of Secrets whose readers can log in to the API server.
 const TOKENS: [&str; 2] = [TOKEN_SECRET, BOOTSTRAP_SECRET];
 
@@ -165,6 +169,7 @@ pub fn validate(
             return Err(ResponseRejection::not_allowed(message));
         }
     }
+    too_many("children that are created once", children.iter().filter(|child| child.once.is_some()).count(), ONCE_MAX)?;
     children.sort_by_key(|child| (child.stage, install_rank(&child.kind)));
     let status = match &response.status {
         None => None,

@@ -326,11 +326,25 @@ fn child_that_replaces_a_kept_one_is_rejected() {
     }
 }
 
+/// The refusal of children that are created once, each with these other options.
+fn refused_once(count: usize, others: &ChildOptions) -> Option<String> {
+    let options = ChildOptions { once: Some("1".to_owned()), ..others.clone() };
+    let pods: Vec<_> = (0..count).map(|at| pod(&format!("a-{at}"))).collect();
+    let response = Response { options: Some(vec![options; count].into()), ..response(&pods) };
+    let grants = grants_with(&UpdateStrategy::Apply);
+    super::validate(&response, &parent_ref(), &grants, &Limits::default()).err().map(|refusal| refusal.to_string())
+}
+
 #[test]
 fn r25_child_that_is_created_once_cannot_be_retained() {
-    let options = ChildOptions { once: Some("1".to_owned()), retain: true, ..ChildOptions::default() };
-    let response = Response { options: Some([options].into()), ..response(&[pod("a")]) };
-    let grants = grants_with(&UpdateStrategy::Apply);
-    let refusal = super::validate(&response, &parent_ref(), &grants, &Limits::default()).expect_err("refused");
-    assert!(refusal.to_string().contains("retained and created once"), "{refusal}");
+    let retained = ChildOptions { retain: true, ..ChildOptions::default() };
+    let refusal = refused_once(1, &retained).expect("refused");
+    assert!(refusal.contains("retained and created once"), "{refusal}");
+}
+
+#[test]
+fn r25_children_that_are_created_once_are_as_many_as_a_parent_can_note() {
+    assert_eq!(refused_once(100, &ChildOptions::default()), None);
+    let refusal = refused_once(101, &ChildOptions::default()).expect("refused");
+    assert!(refusal.contains("101 children that are created once, more than the limit of 100"), "{refusal}");
 }
