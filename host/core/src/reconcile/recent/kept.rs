@@ -69,8 +69,9 @@ impl KeptResult {
                 let events = events.map(|Event { reason, message, .. }| {
                     size_of::<Event>() + allocated(reason.len()) + allocated(message.len())
                 });
-                let options =
-                    response.options.iter().map(|options| allocated(options.len() * size_of::<ChildOptions>()));
+                let options = response.options.iter().map(|options| {
+                    allocated(size_of_val::<[_]>(options)) + options.iter().map(size_of_texts).sum::<usize>()
+                });
                 let requirements = response.requirements.iter().map(size_of_requirement);
                 let http = response.http.iter().map(|id| size_of::<String>() + allocated(id.len()));
                 let kept = match &response.keep {
@@ -94,6 +95,10 @@ impl KeptResult {
         };
         allocated(self.block.len()) + allocated(size_of_val::<[usize]>(&self.lengths)) + texts
     }
+}
+
+fn size_of_texts(ChildOptions { once, replaces, .. }: &ChildOptions) -> usize {
+    once.as_ref().map_or(0, |once| allocated(once.len())) + replaces.as_ref().map_or(0, size_of_ref)
 }
 
 fn size_of_ref(ChildRef { kind, namespace, name }: &ChildRef) -> usize {
@@ -149,6 +154,8 @@ mod tests {
             ..Response::default()
         };
         let event = Event { event_type: EventType::Normal, reason: "A".to_owned(), message: long() };
+        let with = |options: ChildOptions| Response { options: Some([options].into()), ..Response::default() };
+        let old = ChildRef { kind: Gvk::from_api_version("v1", "Pod"), namespace: None, name: long() };
         for result in [
             Ok(Err(Failure::Failed(long()))),
             Ok(Err(Failure::Invalid(long()))),
@@ -157,6 +164,8 @@ mod tests {
             Err(CallFailure::Exit(Some(long()))),
             Err(CallFailure::UnsupportedImport(long())),
             Ok(Ok(Response { events: vec![event], ..Response::default() })),
+            Ok(Ok(with(ChildOptions { once: Some(long()), ..ChildOptions::default() }))),
+            Ok(Ok(with(ChildOptions { replaces: Some(old), ..ChildOptions::default() }))),
             Ok(Ok(requirement(None, Selection::Labels(long())))),
             Ok(Ok(requirement(None, Selection::Name(long())))),
             Ok(Ok(requirement(Some(long()), Selection::Name(String::new())))),
