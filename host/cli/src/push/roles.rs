@@ -46,7 +46,7 @@ impl Granted<'_> {
         let (kinds, descriptor) = (permissions.kinds, component.descriptor());
         // Since contract 0.2, a response may have children that are created once, which no descriptor declares.
         let may_note =
-            matches!(descriptor.parent, Parent::Custom(_)) && !component.surface().contract.starts_with("0.1");
+            matches!(descriptor.parent, Parent::Custom(_)) && !component.surface().contract.starts_with("0.1.");
         let patches_parents = status.set_finalizers == Some(true) || may_note;
         let mut roles = vec![rbac::plugin_role(name.as_str(), descriptor, &kinds, patches_parents)];
         roles.extend(rbac::account_objects(name.as_str(), account, namespace, &kinds));

@@ -64,9 +64,8 @@ pub fn note(noted: Noted, plugin: &PluginName, child: &ChildId, now: Timestamp) 
 
 /// Whether what the host interprets of two versions of a parent is the same, but for notes.
 pub fn are_alike_but_for_notes(one: &Object, other: &Object) -> bool {
-    let [one_marks, others] =
-        [one, other].map(|object| object.marks.iter().filter(|(name, _)| !name.starts_with(NOTE)));
-    one_marks.eq(others)
+    let [this, that] = [one, other].map(|object| object.marks.iter().filter(|(name, _)| !name.starts_with(NOTE)));
+    this.eq(that)
 }
 
 /// The oldest annotations of a parent about creations by this plugin other than `returned`, if it has too many.

@@ -160,7 +160,9 @@ impl Applied {
         self.stored.extend(stored);
         self.kept.extend(kept.map(|kept| (child.clone(), kept)));
         self.written.extend(written);
-        warnings.into_iter().for_each(|text| self.warnings.add(&child, text));
+        for text in warnings {
+            self.warnings.add(&child, text);
+        }
         self.marked |= matches!(effect, Effect::Marked | Effect::Adopted);
         let changes = &mut self.changes;
         if expires {

@@ -233,6 +233,11 @@ impl Caches {
         self.parents.store.pick(namespace).into_iter().collect()
     }
 
+    /// The number of parents, in whatever namespaces.
+    pub fn parent_count(&self) -> usize {
+        if self.annotations.is_none() { self.parents.store.size() } else { self.count_parents(|_| true) }
+    }
+
     /// The number of parents for which this is true, in whatever namespaces.
     pub fn count_parents(&self, is_it: impl Fn(&Object) -> bool) -> usize {
         self.parents.store.pick(|parent| (is_it(parent) && self.has_annotations(parent)).then_some(())).len()

@@ -195,7 +195,7 @@ impl Plugins {
         }
         let (live, status) = (self.registry.get(name), plugin.status.as_ref());
         let has_parents = match &live {
-            Some(live) => live.caches.count_parents(|_| true) > 0,
+            Some(live) => live.caches.parent_count() > 0,
             None => status.and_then(|status| status.parents).is_some_and(|parents| parents > 0),
         };
         let in_status = || status.and_then(|status| status.parent_kind.as_ref()?.parse().ok());

@@ -83,7 +83,7 @@ pub(super) fn observe_conditions(own: &Arc<Watch>) {
 /// Number of a plugin's parents that this host reconciles, and how many of them fail.
 fn counts(live: &Live, shards: &Shards) -> (usize, FailureCounts) {
     let Some(share) = live.shared.state.share() else {
-        return (live.caches.count_parents(|_| true), live.shared.records.failure_counts(|_| true));
+        return (live.caches.parent_count(), live.shared.records.failure_counts(|_| true));
     };
     let is_ours = |parent: &ObjectKey| shards.may_reconcile(&live.terms.name, &share.hash, parent);
     let parents = live.caches.count_parents(|parent| is_ours(&parent.key));

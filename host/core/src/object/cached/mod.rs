@@ -159,28 +159,20 @@ struct Metadata<'a> {
     managed_fields: Option<&'a RawValue>,
 }
 
-/// The labels alone, whatever else the object has.
+/// A part of the metadata alone, whatever else the object has.
 #[derive(Deserialize)]
-struct Labelled<'a> {
-    #[serde(borrow)]
-    metadata: LabelledMetadata<'a>,
+struct Within<M> {
+    metadata: M,
 }
 
 #[derive(Deserialize)]
-struct LabelledMetadata<'a> {
+struct Labelled<'a> {
     #[serde(borrow, default)]
     labels: Option<OwnMarks<'a>>,
 }
 
-/// The annotations alone.
 #[derive(Deserialize)]
 struct Annotated<'a> {
-    #[serde(borrow)]
-    metadata: AnnotatedMetadata<'a>,
-}
-
-#[derive(Deserialize)]
-struct AnnotatedMetadata<'a> {
     #[serde(borrow, default)]
     annotations: Option<OwnMarks<'a>>,
 }
@@ -221,13 +213,15 @@ impl<'a> OwnMarks<'a> {
 impl<'a> Labels<'a> {
     /// Parses the labels in an object's JSON; empty if the object has none, or if the JSON is invalid.
     pub fn of(json: &'a [u8]) -> Self {
-        let labels = serde_json::from_slice::<Labelled<'a>>(json).ok().and_then(|object| object.metadata.labels);
+        let labels =
+            serde_json::from_slice::<Within<Labelled<'a>>>(json).ok().and_then(|object| object.metadata.labels);
         labels.and_then(|labels| labels.labels().ok()).unwrap_or_default()
     }
 
     /// Parses the annotations in an object's JSON likewise.
     pub fn of_annotations(json: &'a [u8]) -> Self {
-        let all = serde_json::from_slice::<Annotated<'a>>(json).ok().and_then(|object| object.metadata.annotations);
+        let all =
+            serde_json::from_slice::<Within<Annotated<'a>>>(json).ok().and_then(|object| object.metadata.annotations);
         all.and_then(|all| all.labels().ok()).unwrap_or_default()
     }
 }

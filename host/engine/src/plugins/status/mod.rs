@@ -252,7 +252,7 @@ fn insert_live(
     if !live.terms.owns_kind {
         next.insert("decorates", true);
     }
-    next.insert("parents", int(live.caches.count_parents(|_| true)));
+    next.insert("parents", int(live.caches.parent_count()));
 }
 
 /// Sets the progress of the rollout and the blocked deletions. While no component is live, both keep their values.
