@@ -16,7 +16,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-pub use contract::{WORLD, write_wit};
+pub use contract::WORLD;
 pub use module::{of_go, of_rust};
 pub use new::Template;
 pub use project::{Language, Project};

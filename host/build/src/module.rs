@@ -7,7 +7,7 @@ use wasi_preview1_component_adapter_provider::{
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-use crate::contract::{ADMITTING_WORLD, WORLD, write_wit};
+use crate::contract::{ADMITTING_WORLD, V0_1, WORLD, write_wit};
 
 /// What the bindings of a plugin with admission export, beside the reconciler.
 const ADMISSION_EXPORT: &[u8] = b"windlass:plugin/admission@0.1.0#review";
@@ -26,7 +26,7 @@ pub fn of_rust(module: &[u8]) -> anyhow::Result<Vec<u8>> {
 /// If the module does not export a plugin.
 pub fn of_go(mut module: Vec<u8>, folder: &std::path::Path) -> anyhow::Result<Vec<u8>> {
     let wit = folder.join("wit");
-    write_wit(&wit)?;
+    write_wit(&V0_1, &wit)?;
     let mut resolve = Resolve::default();
     let (package, _) = resolve.push_path(&wit)?;
     let admits = module.windows(ADMISSION_EXPORT.len()).any(|bytes| bytes == ADMISSION_EXPORT);

@@ -141,7 +141,7 @@ fn component(
     (source, sdk_tools): (&Path, Option<InstallTools>),
     language: &Language,
 ) -> Result<Vec<u8>> {
-    let mut inputs = [files(&root.join("wit/0.1"))?, files(&root.join(source))?].concat();
+    let mut inputs = [files(&root.join("wit"))?, files(&root.join(source))?].concat();
     if sdk_tools.is_some() {
         let sdk = root.join("sdk").join(language.name);
         inputs.extend([files(&sdk)?, files(&root.join("host/build/src"))?].concat());
