@@ -1,7 +1,7 @@
 //! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting`, `status` and
-//! `requirements`. In their strings `${name}` is the parent's name. `Ready` means that all children are ready, and they are deleted by stage. The kinds of the
-//! group optional.example need not exist. Objects with the label or the
-//! annotation `ignored` are no parents. Each call writes a line to the host's log.
+//! `requirements`. In their strings `${name}` is the parent's name. `Ready` means that all children are ready. When the parent is deleted, nothing is to be cleaned up,
+//! and the children are deleted by stage. The kinds of the group optional.example need not exist. Objects with the label or the annotation `ignored` are no
+//! parents. Each call writes a line to the host's log.
 #![allow(unsafe_code, reason = "in the generated exports")]
 
 wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
@@ -132,7 +132,7 @@ impl Guest for Staged {
             children: CHILDREN.into_iter().map(child).collect(),
             related: vec![RelatedRule { kind: kind(RELATED), optional: true }],
             endpoints: Vec::new(),
-            finalizes: false,
+            finalizes: true,
             ordered_deletion: true,
             ready_means: ReadyMeans::Children,
             clock: false,
@@ -146,7 +146,8 @@ impl Guest for Staged {
     fn reconcile(request: Request) -> Result<Response, Failure> {
         let parent: Value = serde_json::from_slice(&request.parent).unwrap_or_default();
         let text = |field: &str| parent["metadata"][field].as_str().unwrap_or_default();
-        let phase = if matches!(request.phase, Phase::Sync) { "sync" } else { "finalize" };
+        let finalized = !matches!(request.phase, Phase::Sync);
+        let phase = if finalized { "finalize" } else { "sync" };
         let children: Vec<_> = request.children.iter().map(line).collect();
         let kinds: Vec<_> = request.kinds.iter().map(|kind| &*kind.name).collect();
         let related: Vec<_> = request.related.iter().map(|one| format!("{}: {}", one.id, one.objects.len())).collect();
@@ -160,7 +161,7 @@ impl Guest for Staged {
             })?;
         Ok(Response {
             children: script.children.into_iter().map(DesiredChild::from).collect(),
-            keep: keep(&script.keep),
+            keep: if finalized { Keep::None } else { keep(&script.keep) },
             status: (!script.status.is_null()).then(|| script.status.to_string().into_bytes()),
             waiting: script.waiting,
             requeue: None,
@@ -168,7 +169,7 @@ impl Guest for Staged {
             events: Vec::new(),
             requirements: script.requirements.into_iter().map(requirement).collect(),
             http: Vec::new(),
-            finalized: false,
+            finalized,
             extensions: Vec::new(),
         })
     }

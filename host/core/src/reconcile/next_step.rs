@@ -35,13 +35,40 @@ pub enum NextStep {
     DeleteChildren,
 }
 
+/// After the plugin's name, in the second finalizer of parents whose children are deleted by stage once the plugin has cleaned up. A parent
+/// that is being deleted gets no new finalizer, so it has both from the start.
+const ORDERED: &str = ".ordered";
+
 /// The finalizer of a plugin's parents: the prefix and the plugin's name.
-pub fn finalizer_of(plugin: &PluginName) -> String {
+fn finalizer_of(plugin: &PluginName) -> String {
     format!("{}{plugin}", names::FINALIZER_PREFIX)
 }
 
+/// Which finalizers of a plugin a parent has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Held {
+    first: bool,
+    ordered: bool,
+}
+
+impl Held {
+    fn by(parent: &Object, plugin: &PluginName) -> Self {
+        let has = |wanted: &str| parent.finalizers.iter().any(|name| rest_of(plugin, name) == Some(wanted));
+        Self { first: has(""), ordered: has(ORDERED) }
+    }
+
+    fn is_any(self) -> bool {
+        self.first || self.ordered
+    }
+}
+
+/// What comes after the plugin's name in a finalizer that begins with it.
+fn rest_of<'a>(plugin: &PluginName, finalizer: &'a str) -> Option<&'a str> {
+    finalizer.strip_prefix(names::FINALIZER_PREFIX)?.strip_prefix(plugin.as_str())
+}
+
 fn is_finalizer_of(plugin: &PluginName, finalizer: &str) -> bool {
-    finalizer.strip_prefix(names::FINALIZER_PREFIX) == Some(plugin.as_str())
+    rest_of(plugin, finalizer).is_some_and(|rest| rest.is_empty() || rest == ORDERED)
 }
 
 /// What parents have the plugin's finalizer for.
@@ -53,15 +80,35 @@ pub enum CleanUp {
     InOrder,
     /// The plugin is called to clean up (`finalizes`).
     ByPlugin,
+    /// The plugin is called to clean up. Then the host deletes their children by stage.
+    ByPluginThenInOrder,
 }
 
 impl CleanUp {
     /// What a component needs the finalizer for.
     pub fn of(descriptor: &Descriptor) -> Self {
         match (descriptor.finalizes, descriptor.ordered_deletion) {
-            (true, _) => Self::ByPlugin,
+            (true, true) => Self::ByPluginThenInOrder,
+            (true, false) => Self::ByPlugin,
             (false, true) => Self::InOrder,
             (false, false) => Self::None,
+        }
+    }
+
+    fn calls_plugin(self) -> bool {
+        matches!(self, Self::ByPlugin | Self::ByPluginThenInOrder)
+    }
+
+    fn is_in_order(self) -> bool {
+        matches!(self, Self::InOrder | Self::ByPluginThenInOrder)
+    }
+
+    /// Whether a parent has the finalizers for it.
+    fn is_held(self, held: Held) -> bool {
+        match self {
+            Self::None => true,
+            Self::InOrder | Self::ByPlugin => held.first,
+            Self::ByPluginThenInOrder => held.first && held.ordered,
         }
     }
 }
@@ -80,21 +127,22 @@ pub struct Circumstances {
 /// Decides the next step for a parent.
 pub fn next_step(parent: &Object, plugin: &PluginName, circumstances: Circumstances) -> NextStep {
     let Circumstances { clean_up, suspended, selected } = circumstances;
-    let has_finalizer = has_finalizer(parent, plugin);
+    let held = Held::by(parent, plugin);
     let suspended = suspended || parent.marks.is_true(names::ANNOTATION_SUSPEND);
     let is_leaving = parent.deleting || !selected;
     let skips_cleanup = is_leaving && parent.marks.is_true(names::ANNOTATION_SKIP_FINALIZE);
-    match (is_leaving, has_finalizer) {
+    match (is_leaving, held.is_any()) {
         (true, false) if parent.deleting || suspended => NextStep::Leave,
         (true, false) => NextStep::DeleteChildren,
         // A user's request to skip the cleanup takes precedence.
         (true, true) if skips_cleanup => NextStep::RemoveFinalizer,
         _ if suspended => NextStep::Suspended,
-        (true, true) if clean_up == CleanUp::ByPlugin => NextStep::Call(Phase::Finalize),
-        (true, true) if clean_up == CleanUp::InOrder => NextStep::DeleteInOrder,
-        (_, true) if clean_up == CleanUp::None => NextStep::RemoveFinalizer,
-        (false, false) if clean_up != CleanUp::None => NextStep::AddFinalizer,
-        _ => NextStep::Call(Phase::Sync),
+        (true, true) if clean_up.calls_plugin() && held.first => NextStep::Call(Phase::Finalize),
+        (true, true) if clean_up.is_in_order() => NextStep::DeleteInOrder,
+        (true, true) => NextStep::RemoveFinalizer,
+        (false, true) if clean_up == CleanUp::None => NextStep::RemoveFinalizer,
+        (false, _) if clean_up.is_held(held) => NextStep::Call(Phase::Sync),
+        (false, _) => NextStep::AddFinalizer,
     }
 }
 
@@ -120,24 +168,38 @@ pub fn is_in_terminating_namespace(parent: &Object, problems: &[(ChildId, WriteP
         })
 }
 
-/// What happens to the plugin's finalizer of a parent.
+/// What happens to the plugin's finalizers of a parent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FinalizerChange {
-    /// It is set.
-    Set,
-    /// It is removed.
+    /// It has those that this needs.
+    Set(CleanUp),
+    /// The plugin has cleaned up: the one for the order in which the children are deleted stays, if it has that.
+    CleanedUp,
+    /// All are removed.
     Remove,
 }
 
-/// The finalizers that a parent should have: all others, and the plugin's if it is set.
+/// The finalizers that a parent should have: all others, and the plugin's.
 pub fn finalizers_with(parent: &Object, plugin: &PluginName, change: FinalizerChange) -> Vec<String> {
     let others = parent.finalizers.iter().filter(|name| !is_finalizer_of(plugin, name)).map(ToString::to_string);
-    others.chain((change == FinalizerChange::Set).then(|| finalizer_of(plugin))).collect()
+    let (first, ordered) = match change {
+        FinalizerChange::Set(clean_up) => (clean_up != CleanUp::None, clean_up == CleanUp::ByPluginThenInOrder),
+        FinalizerChange::CleanedUp => (false, Held::by(parent, plugin).ordered),
+        FinalizerChange::Remove => (false, false),
+    };
+    let first = first.then(|| finalizer_of(plugin));
+    let ordered = ordered.then(|| format!("{}{ORDERED}", finalizer_of(plugin)));
+    others.chain(first).chain(ordered).collect()
 }
 
-/// Returns true if a parent has the finalizer of the plugin.
+/// Returns true if a parent has a finalizer of the plugin.
 pub fn has_finalizer(parent: &Object, plugin: &PluginName) -> bool {
-    parent.finalizers.iter().any(|name| is_finalizer_of(plugin, name))
+    Held::by(parent, plugin).is_any()
+}
+
+/// Returns true if the children of a parent are still to be deleted by stage once its plugin has cleaned up.
+pub fn is_ordered_after(parent: &Object, plugin: &PluginName, clean_up: CleanUp) -> bool {
+    clean_up == CleanUp::ByPluginThenInOrder && Held::by(parent, plugin).ordered
 }
 
 #[cfg(test)]
@@ -269,6 +331,34 @@ mod tests {
     }
 
     #[test]
+    fn r23_plugin_cleans_up_before_its_children_are_deleted_by_stage_and_is_not_called_again() {
+        const ORDERED: &str = "windlass.dev/echo.ordered";
+        let decide = |parent: &Object, clean_up| {
+            next_step(parent, &echo(), Circumstances { clean_up, suspended: false, selected: true })
+        };
+        let both = CleanUp::ByPluginThenInOrder;
+        for held in [&[][..], &[OURS], &[ORDERED]] {
+            let parent = parent(&json!({"finalizers": held}));
+            assert_eq!(decide(&parent, both), NextStep::AddFinalizer, "{held:?}");
+            assert_eq!(finalizers_with(&parent, &echo(), FinalizerChange::Set(both)), [OURS, ORDERED]);
+        }
+        assert_eq!(decide(&parent(&json!({"finalizers": [OURS, ORDERED]})), both), NextStep::Call(Phase::Sync));
+        let none = json!({});
+        let leaving = deleted(&[ORDERED, "a/b", OURS], &none);
+        assert_eq!(decide(&leaving, both), NextStep::Call(Phase::Finalize));
+        assert_eq!(finalizers_with(&leaving, &echo(), FinalizerChange::CleanedUp), ["a/b", ORDERED]);
+        let cleaned_up = deleted(&["a/b", ORDERED], &none);
+        assert_eq!(decide(&cleaned_up, both), NextStep::DeleteInOrder);
+        assert_eq!(finalizers_with(&cleaned_up, &echo(), FinalizerChange::Remove), ["a/b"]);
+        for without_order in [CleanUp::ByPlugin, CleanUp::None] {
+            assert_eq!(decide(&cleaned_up, without_order), NextStep::RemoveFinalizer, "{without_order:?}");
+        }
+        // Its children do not go by stage, because a parent that is being deleted gets no finalizer, but the plugin cleans up.
+        assert_eq!(decide(&deleted(&[OURS], &none), both), NextStep::Call(Phase::Finalize));
+        assert!(!has_finalizer(&deleted(&["windlass.dev/echo.other"], &none), &echo()));
+    }
+
+    #[test]
     fn r14_no_child_is_written_during_a_foreground_deletion() {
         assert!(!may_write_children(&deleted(&[OURS, "foregroundDeletion"], &json!({}))));
         assert!(may_write_children(&deleted(&[OURS], &json!({}))));
@@ -297,7 +387,7 @@ mod tests {
     fn r14_other_finalizers_keep_their_order() {
         let parent = parent(&json!({"finalizers": ["a/b", OURS, "c/d"]}));
         assert_eq!(finalizers_with(&parent, &echo(), FinalizerChange::Remove), ["a/b", "c/d"]);
-        assert_eq!(finalizers_with(&parent, &echo(), FinalizerChange::Set), ["a/b", "c/d", OURS]);
+        assert_eq!(finalizers_with(&parent, &echo(), FinalizerChange::Set(CleanUp::ByPlugin)), ["a/b", "c/d", OURS]);
     }
 
     #[test]

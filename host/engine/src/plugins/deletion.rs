@@ -15,7 +15,7 @@ use windlass_core::object::names::{ANNOTATION_SKIP_FINALIZE, HOST_FINALIZER};
 use windlass_core::object::order::install_rank;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::reconcile::api_response::Refused;
-use windlass_core::reconcile::next_step::{FinalizerChange, finalizer_of, finalizers_with};
+use windlass_core::reconcile::next_step::{FinalizerChange, finalizers_with, has_finalizer};
 use windlass_core::value::ids::Gvk;
 
 use super::leftovers::Leftovers;
@@ -104,12 +104,11 @@ impl Deletion<'_> {
         all(deletes).await
     }
 
-    /// Removes the Plugin's finalizer from all parents, including those that the selectors no longer match.
+    /// Removes the Plugin's finalizers from all parents, including those that the selectors no longer match.
     async fn release(&self, parents: &Arc<Gvk>) -> Result<(), Problem> {
         let Some(resource) = self.resource(parents).await? else { return Ok(()) };
-        let ours = finalizer_of(self.leftovers.name);
         let held = self.leftovers.list(parents, &resource, None).await.map_err(|why| failed(&why))?.into_iter();
-        let held = held.filter(|parent| parent.finalizers.iter().any(|finalizer| **finalizer == *ours));
+        let held = held.filter(|parent| has_finalizer(parent, self.leftovers.name));
         let resource = &resource;
         let releases = held.map(|parent| {
             let left = finalizers_with(&parent, self.leftovers.name, FinalizerChange::Remove);

@@ -18,7 +18,7 @@ use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::observed_status::StatusShape;
 use windlass_core::object::reason::PluginReason;
 use windlass_core::plugin::config;
-use windlass_core::reconcile::next_step::{CleanUp, finalizer_of};
+use windlass_core::reconcile::next_step::CleanUp;
 use windlass_core::reconcile::outcome::Requeue;
 use windlass_core::reconcile::shared::Shared;
 use windlass_core::reconcile::shared::component_state::{ComponentState, Decisions};
@@ -203,7 +203,7 @@ impl<'a> Loading<'a> {
         mut waiting: Concern,
     ) -> Result<Filled, Problem> {
         let watches = &self.plugins.watches;
-        let finalizer = self.parents_may_have_finalizer(live).then(|| finalizer_of(self.name));
+        let finalizer = self.parents_may_have_finalizer(live).then(|| self.name.clone());
         let parents = watches.lease_parents(&parent.kind, &parent.resource, parent.selector.as_deref(), finalizer);
         let lease = |(kind, resource): &(Arc<Gvk>, ApiResource)| watches.lease(kind, resource, Some(LABEL_PLUGIN));
         let children: Vec<_> = granted.resources.iter().map(lease).collect();

@@ -418,7 +418,7 @@ pub async fn set_finalizer(
 ) -> Result<Written, Failed> {
     let finalizers = finalizers_with(parent, plugin, change);
     match world.send(ApiRequest::Finalizers { parent, finalizers: &finalizers }).await {
-        Ok(ack) if change == FinalizerChange::Set => Ok(ack.parent()),
+        Ok(ack) if change != FinalizerChange::Remove => Ok(ack.parent()),
         // If it was the last finalizer of a parent that is being deleted, the response has the version from before the write.
         Ok(_) => Ok(Written::parent_past(parent)),
         Err(refused) if is_gone(world, &refused, &ChildId::of(parent), &parent.uid) => Ok(Written::parent_gone(parent)),

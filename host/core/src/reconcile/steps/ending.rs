@@ -62,11 +62,11 @@ pub(super) enum NothingToDo {
     NotSelected,
 }
 
-/// A finalizer that was set or removed.
+/// Finalizers that were set or removed.
 pub(super) struct FinalizerChanged {
     pub snapshot: Snapshot,
     pub written: Written,
-    /// Why it was removed. None if it was set.
+    /// Why one was removed. None if they were set.
     pub removed: Option<FinalizerEnd>,
     pub last: Last,
 }

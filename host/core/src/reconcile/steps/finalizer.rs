@@ -15,11 +15,12 @@ use crate::reconcile::api_response::Refused;
 use crate::reconcile::applied::Failed;
 use crate::reconcile::carry_out::set_finalizer;
 use crate::reconcile::next_step::{
-    CleanUp, FinalizerChange, NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace,
+    FinalizerChange, NextStep, finalizers_with, has_finalizer, is_in_terminating_namespace, is_ordered_after,
 };
 use crate::reconcile::outcome::{
     FinalizerEnd, NAMESPACE_PATIENCE, Problem, Progress, Requeue, UNAVAILABLE, WriteProblem,
 };
+use crate::reconcile::terms::Terms;
 use crate::reconcile::world::Read;
 use crate::reconcile::written::Written;
 
@@ -73,39 +74,42 @@ impl Reconcile<'_> {
 
     /// Why the finalizer of a parent is removed after this attempt to clean up, if it is. Records a rejection because of a terminating namespace, since
     /// the finalizer is removed only if they last.
-    pub(super) fn end_of_finalizer(&self, snapshot: &Snapshot, attempt: &Attempt) -> Option<FinalizerEnd> {
+    /// `end`: what a complete attempt is called.
+    pub(super) fn end_of_finalizer(
+        &self,
+        snapshot: &Snapshot,
+        attempt: &Attempt,
+        end: FinalizerEnd,
+    ) -> Option<FinalizerEnd> {
         let parent = &snapshot.parent;
         let is_namespace_terminating =
             parent.deleting && is_in_terminating_namespace(parent, &attempt.applied.problems);
         if !is_namespace_terminating {
             let has_cleaned_up = attempt.finalized && attempt.outcome.progress == Progress::Applied;
-            return has_cleaned_up.then(|| self.cleaned_up());
+            return has_cleaned_up.then_some(end);
         }
         let now = self.shared.clock.now();
         let since = self.record(|record| record.note_namespace_terminating(&parent.uid, now));
         // Retained children cannot be kept in a namespace that is being deleted.
         if attempt.finalized {
-            Some(self.cleaned_up())
+            Some(end)
         } else {
             (since >= NAMESPACE_PATIENCE).then(|| FinalizerEnd::NamespaceTerminating(snapshot.parent_ref.to_string()))
         }
     }
 
-    /// What the end of a clean-up is called.
-    fn cleaned_up(&self) -> FinalizerEnd {
-        match self.terms.clean_up {
-            CleanUp::InOrder => FinalizerEnd::ChildrenDeleted,
-            CleanUp::ByPlugin | CleanUp::None => FinalizerEnd::CleanedUp,
-        }
-    }
-
     /// Removes the finalizer of a parent for which there will be no further call. If the parent stays, because it has other finalizers or
     /// is only deselected, its last status is written before. A parent that is about to be gone needs none.
+    /// If its children are to be deleted by stage now, another reconcile does that and ends the clean-up.
     pub(super) async fn end_clean_up(&self, mut snapshot: Snapshot, end: FinalizerEnd, last: Last) -> Ending {
+        if self.change_to(&snapshot.parent, Some(&end)) == FinalizerChange::CleanedUp {
+            return self.set_finalizer(snapshot, Some(end), last).await;
+        }
         let others = finalizers_with(&snapshot.parent, &self.terms.name, FinalizerChange::Remove);
         let problem = if !snapshot.parent.deleting {
             // Without a clean-up, its children are deleted next, which is reported then.
-            (end == self.cleaned_up()).then(|| Problem::Released(self.terms.name.clone()))
+            matches!(end, FinalizerEnd::CleanedUp | FinalizerEnd::ChildrenDeleted)
+                .then(|| Problem::Released(self.terms.name.clone()))
         } else if others.is_empty() {
             None
         } else {
@@ -121,7 +125,17 @@ impl Reconcile<'_> {
         self.set_finalizer(snapshot, Some(end), last).await
     }
 
-    /// Sets the finalizer, or removes it for a reason. This is the reconcile's last write.
+    /// What happens to the finalizers of a parent, if they are removed for a reason, or set.
+    fn change_to(&self, parent: &Object, removed: Option<&FinalizerEnd>) -> FinalizerChange {
+        let Terms { name, clean_up, .. } = self.terms;
+        match removed {
+            None => FinalizerChange::Set(*clean_up),
+            Some(FinalizerEnd::CleanedUp) if is_ordered_after(parent, name, *clean_up) => FinalizerChange::CleanedUp,
+            Some(_) => FinalizerChange::Remove,
+        }
+    }
+
+    /// Sets the finalizers, or removes them for a reason. This is the reconcile's last write.
     pub(super) async fn set_finalizer(&self, snapshot: Snapshot, removed: Option<FinalizerEnd>, last: Last) -> Ending {
         let parent = &snapshot.parent;
         let (revision, now) = (ParentRevision::of(parent), self.shared.clock.now());
@@ -130,8 +144,7 @@ impl Reconcile<'_> {
             // Another manager undoes the write each time.
             Problem::Thrashing(vec![(ChildId::of(parent), wait)])
         } else {
-            let change = if removed.is_none() { FinalizerChange::Set } else { FinalizerChange::Remove };
-            let written = self.write_finalizer(parent, change);
+            let written = self.write_finalizer(parent, self.change_to(parent, removed.as_ref()));
             match written.instrument(tracing::debug_span!(target: TRACE, "apply")).await {
                 Ok(written) => {
                     return Ending::FinalizerChanged(Box::new(FinalizerChanged { snapshot, written, removed, last }));
@@ -153,7 +166,7 @@ impl Reconcile<'_> {
     /// the newer version: another call would clean up again.
     async fn write_finalizer(&self, parent: &Arc<Object>, change: FinalizerChange) -> Result<Written, Failed> {
         let mut parent = parent.clone();
-        let is_repeated = change == FinalizerChange::Remove && parent.deleting;
+        let is_repeated = !matches!(change, FinalizerChange::Set(_)) && parent.deleting;
         for _ in 1..ATTEMPTS {
             let failed = match set_finalizer(self.world, &self.terms.name, &parent, change).await {
                 Err(failed) if failed.problem == WriteProblem::Outdated && is_repeated => failed,

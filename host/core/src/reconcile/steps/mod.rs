@@ -28,7 +28,7 @@ use super::applied::Applied;
 use super::carried::Carried;
 use super::next_step::{NextStep, keeps_children};
 use super::not_ready::NotReady;
-use super::outcome::{Outcome, Problem, Progress, Requeue};
+use super::outcome::{FinalizerEnd, Outcome, Problem, Progress, Requeue};
 use super::plan::Plan;
 use super::record::Record;
 use super::record::steady::{Compared, Inputs, earlier};
@@ -175,7 +175,7 @@ impl Reconcile<'_> {
         let report = Box::new(Report { inputs, ..Report::new(snapshot, attempt) });
         match phase {
             Phase::Sync => Ending::Report(report),
-            Phase::Finalize => Box::pin(self.after_clean_up(report)).await,
+            Phase::Finalize => Box::pin(self.after_clean_up(report, FinalizerEnd::CleanedUp)).await,
         }
     }
 
@@ -208,12 +208,12 @@ impl Reconcile<'_> {
         let how = How { phase: Phase::Finalize, is_selected, compared: Compared::ManagedFields, until_gone };
         let desired = Desired { finalized: true, ..Desired::default() };
         let attempt = self.carry_out(&mut snapshot, how, desired).await;
-        self.after_clean_up(Box::new(Report::new(snapshot, attempt))).await
+        self.after_clean_up(Box::new(Report::new(snapshot, attempt)), FinalizerEnd::ChildrenDeleted).await
     }
 
-    /// Removes the finalizer of a parent if nothing is left to clean up. Otherwise reports the attempt.
-    async fn after_clean_up(&self, report: Box<Report>) -> Ending {
-        match self.end_of_finalizer(&report.snapshot, &report.attempt) {
+    /// Removes the finalizer of a parent if nothing is left to clean up, which is called `end`. Otherwise reports the attempt.
+    async fn after_clean_up(&self, report: Box<Report>, end: FinalizerEnd) -> Ending {
+        match self.end_of_finalizer(&report.snapshot, &report.attempt, end) {
             Some(end) => {
                 let Report { snapshot, attempt: Attempt { part, applied, events, .. }, .. } = *report;
                 self.end_clean_up(snapshot, end, Last { part, applied, events }).await

@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn r14_parent_that_leaves_the_selector_is_shown_until_it_loses_the_finalizer() {
         let Fixture { mut follower, reported, .. } = fixture();
-        follower.id.finalizer = Some("windlass.dev/echo".to_owned());
+        follower.id.finalizer = Some("echo".parse().expect("a name"));
         follower.filter = Filter::of(&follower.id);
         let pod = |name: &str, rest: &str| {
             raw(&format!(r#"{{"metadata":{{"name":"{name}","uid":"{name}","resourceVersion":"3",{rest}}}}}"#))

@@ -20,7 +20,8 @@ use tokio::sync::watch;
 use windlass_core::object::Object;
 use windlass_core::object::names::LABEL_PLUGIN;
 use windlass_core::object::selector::Selector;
-use windlass_core::value::ids::{Gvk, ObjectKey};
+use windlass_core::reconcile::next_step::has_finalizer;
+use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 
 use self::follower::Follower;
 use self::raw::Raw;
@@ -41,16 +42,16 @@ pub struct WatchId {
     pub kind: Arc<Gvk>,
     /// Label selector in kubectl's syntax; none for all objects of the kind.
     pub labels: Option<String>,
-    /// Objects with this finalizer, if set, are shown as well, even if the label selector does not match.
-    pub finalizer: Option<String>,
+    /// Objects with a finalizer of this plugin, if set, are shown as well, even if the label selector does not match.
+    pub finalizer: Option<PluginName>,
 }
 
-/// Selects the objects that a watch keeps: those that match the label selector, and those with the finalizer. The API
+/// Selects the objects that a watch keeps: those that match the label selector, and those with a finalizer of the plugin. The API
 /// server cannot select by finalizers, and reports an object that no longer matches the selector as deleted.
 #[derive(Debug, Clone)]
 struct Filter {
     selector: Selector,
-    finalizer: String,
+    finalizer: PluginName,
 }
 
 impl Filter {
@@ -64,7 +65,7 @@ impl Filter {
     }
 
     fn keeps(&self, object: &Object) -> bool {
-        object.finalizers.iter().any(|finalizer| **finalizer == *self.finalizer) || self.selects(object)
+        has_finalizer(object, &self.finalizer) || self.selects(object)
     }
 }
 
@@ -168,7 +169,7 @@ impl Watches {
         kind: &Arc<Gvk>,
         resource: &ApiResource,
         labels: Option<&str>,
-        finalizer: Option<String>,
+        finalizer: Option<PluginName>,
     ) -> Arc<Watch> {
         let id = WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: labels.and(finalizer) };
         let mut running = self.running.lock();

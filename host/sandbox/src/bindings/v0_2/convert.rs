@@ -138,7 +138,7 @@ fn optional(descriptor: &wit::Descriptor) -> Vec<Gvk> {
     optional
 }
 
-/// A descriptor without anything that [`super::not_built`] refuses.
+/// A descriptor.
 pub(super) fn descriptor(descriptor: wit::Descriptor) -> core::Descriptor {
     let optional = optional(&descriptor);
     let (parent, selector) = match descriptor.parent {

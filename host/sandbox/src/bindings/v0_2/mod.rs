@@ -37,10 +37,7 @@ impl Instance {
         mut store: Store<T>,
     ) -> (wasmtime::Result<Returned<Descriptor>>, Store<T>) {
         let result = self.windlass_plugin_reconciler().call_describe(&mut store).await;
-        (
-            result.map(|descriptor| not_built::in_descriptor(&descriptor).map(|()| convert::descriptor(descriptor))),
-            store,
-        )
+        (result.map(|descriptor| Ok(convert::descriptor(descriptor))), store)
     }
 
     pub(crate) async fn reconcile<T: Send>(

@@ -5,13 +5,6 @@ use super::types as wit;
 use crate::bindings::Returned;
 
 /// # Errors
-/// The first thing in a descriptor that the host does not do yet.
-pub(super) fn in_descriptor(descriptor: &wit::Descriptor) -> Returned<()> {
-    // The plugin would be called again while its children go, and might want them back.
-    refuse(descriptor.finalizes && descriptor.ordered_deletion, "finalizes together with ordered-deletion")
-}
-
-/// # Errors
 /// The first thing in a response that the host does not do yet.
 pub(super) fn in_response(response: &wit::Response) -> Returned<()> {
     refuse(response.requirements.iter().any(|requirement| requirement.metadata_only), "metadata-only")

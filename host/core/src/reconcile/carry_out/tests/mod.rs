@@ -12,6 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::fixtures::{created, object, parent, plan, pod, snapshot, validate};
 use crate::reconcile::api_response::Status;
+use crate::reconcile::next_step::CleanUp;
 use crate::reconcile::plan::plan_comparing;
 use crate::reconcile::world::Later;
 use crate::value::ids::Gvk;
@@ -306,7 +307,9 @@ async fn r03_every_write_of_a_finalizer_is_awaited_and_a_removal_beyond_the_vers
             Err(failed) => failed.awaited.map(|awaited| *awaited),
         }
     };
-    assert_eq!(written(Ok(acked(6)), FinalizerChange::Set).await, Some(Written::Parent { resource_version: 6 }));
+    for stays in [FinalizerChange::Set(CleanUp::ByPlugin), FinalizerChange::CleanedUp] {
+        assert_eq!(written(Ok(acked(6)), stays).await, Some(Written::Parent { resource_version: 6 }));
+    }
     // The API server deletes the object, and responds with the version that it had.
     assert_eq!(written(Ok(acked(5)), FinalizerChange::Remove).await, Some(Written::parent_past(&web)));
     let gone =

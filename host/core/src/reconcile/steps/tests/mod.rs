@@ -38,6 +38,7 @@ struct Model {
     desired: Vec<Value>,
     options: Option<Box<[ChildOptions]>>,
     waiting: Option<&'static str>,
+    finalized: bool,
     requeue_at: Option<std::num::NonZero<u64>>,
     /// Whether the host may read no children.
     refuses_children: bool,
@@ -136,8 +137,8 @@ impl World for Model {
         self.did(|| "call".to_owned());
         let options = self.options.clone();
         let waiting = self.waiting.map(Into::into);
-        let (children, requeue_at) = (response(&self.desired).children, self.requeue_at);
-        let response = Response { children, options, waiting, requeue_at, ..Response::default() };
+        let (children, requeue_at, finalized) = (response(&self.desired).children, self.requeue_at, self.finalized);
+        let response = Response { children, options, waiting, requeue_at, finalized, ..Response::default() };
         Box::pin(async { Called { result: Ok(Ok(response)), is_pure: true } })
     }
 
@@ -162,6 +163,7 @@ fn model() -> Model {
         desired,
         options: None,
         waiting: None,
+        finalized: false,
         requeue_at: None,
         refuses_children: false,
         refuses: None,
@@ -267,43 +269,66 @@ fn r22_parent_is_ready_once_its_children_are_and_costs_nothing_while_it_waits() 
     );
 }
 
+/// A live child of this stage.
+fn of_stage(name: &str, stage: u32, is_leaving: bool) -> Arc<Object> {
+    let mut live = created(&validate(&[pod(name)]).expect("valid").children[0]);
+    live["metadata"]["annotations"]["windlass.dev/stage"] = json!(stage.to_string());
+    if is_leaving {
+        live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    object(&live)
+}
+
+/// The parent with these finalizers.
+fn held(finalizers: &[&str], is_deleted: bool) -> Arc<Object> {
+    let mut parent: Value = serde_json::from_slice(&parent().json.bytes()).expect("JSON");
+    parent["metadata"]["finalizers"] = json!(finalizers);
+    if is_deleted {
+        parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }
+    object(&parent)
+}
+
 #[test]
 fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
     let (terms, shared) = (Terms { clean_up: CleanUp::InOrder, ..terms() }, shared());
-    let live = |name: &str, stage: u32, is_leaving: bool| {
-        let mut live = created(&validate(&[pod(name)]).expect("valid").children[0]);
-        live["metadata"]["annotations"]["windlass.dev/stage"] = json!(stage.to_string());
-        if is_leaving {
-            live["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        object(&live)
-    };
-    let with = |finalizers: &[&str], is_deleted: bool| {
-        let mut parent: Value = serde_json::from_slice(&parent().json.bytes()).expect("JSON");
-        parent["metadata"]["finalizers"] = json!(finalizers);
-        if is_deleted {
-            parent["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-        }
-        object(&parent)
-    };
-    let mut world = Model { parent: with(&[], false), ..model() };
+    let mut world = Model { parent: held(&[], false), ..model() };
     assert_eq!(did(&mut world, &terms, &shared), ["patch hello", "finalizer_added"]);
-    world.parent = with(&["windlass.dev/echo"], true);
-    world.children = vec![live("a", 0, false), live("b", 1, false)];
+    world.parent = held(&["windlass.dev/echo"], true);
+    world.children = vec![of_stage("a", 0, false), of_stage("b", 1, false)];
     let waits = "ChildrenTerminating";
     assert_eq!(did(&mut world, &terms, &shared), ["read", "delete b", "status hello", waits]);
-    world.children = vec![live("a", 0, false), live("b", 1, true)];
+    world.children = vec![of_stage("a", 0, false), of_stage("b", 1, true)];
     assert_eq!(did(&mut world, &terms, &shared), ["read", "status hello", waits]);
-    world.children = vec![live("a", 0, false)];
+    world.children = vec![of_stage("a", 0, false)];
     assert_eq!(did(&mut world, &terms, &shared), ["read", "delete a", "status hello", waits]);
     world.children = Vec::new();
     assert_eq!(did(&mut world, &terms, &shared), ["read", "patch hello", "finalizer_removed"]);
     // The garbage collector releases the children of an orphaning deletion.
-    world.parent = with(&["windlass.dev/echo", "orphan"], true);
-    world.children = vec![live("a", 0, false)];
+    world.parent = held(&["windlass.dev/echo", "orphan"], true);
+    world.children = vec![of_stage("a", 0, false)];
     let orphaned = did(&mut world, &terms, &shared);
     assert_eq!(orphaned.last().map(String::as_str), Some("finalizer_removed"), "{orphaned:?}");
     assert!(orphaned.iter().all(|did| !did.starts_with("delete")), "{orphaned:?}");
+}
+
+#[test]
+fn r23_plugin_that_has_cleaned_up_is_not_called_while_its_children_go_by_stage() {
+    let (terms, shared) = (Terms { clean_up: CleanUp::ByPluginThenInOrder, ..terms() }, shared());
+    let (first, ordered) = ("windlass.dev/echo", "windlass.dev/echo.ordered");
+    let mut world = Model { parent: held(&[first], false), ..model() };
+    assert_eq!(did(&mut world, &terms, &shared), ["patch hello", "finalizer_added"]);
+    world.parent = held(&[first, ordered], true);
+    world.children = vec![of_stage("a", 0, false), of_stage("b", 1, false)];
+    (world.desired, world.finalized) = (vec![pod("a"), pod("b")], true);
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "call", "patch hello", "finalizer_removed"]);
+    world.parent = held(&[ordered], true);
+    let waits = "ChildrenTerminating";
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "delete b", "status hello", waits]);
+    world.children = vec![of_stage("a", 0, false)];
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "delete a", "status hello", waits]);
+    world.children = Vec::new();
+    assert_eq!(did(&mut world, &terms, &shared), ["read", "patch hello", "finalizer_removed"]);
 }
 
 #[test]
