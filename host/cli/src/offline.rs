@@ -242,7 +242,9 @@ where
     }
 
     fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, Problem>> + Send {
-        ready(Ok(Served::of(needs, needs.iter().map(&self.find))))
+        // What comes from a file is an object.
+        let part = |need: &Need| (self.find)(need).into_iter().filter_map(|object| need.part_of(object).ok()).collect();
+        ready(Ok(Served::of(needs, needs.iter().map(part))))
     }
 }
 

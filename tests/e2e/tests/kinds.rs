@@ -101,6 +101,34 @@ fn crd_deleted_under_a_live_plugin_is_installed_again_and_its_objects_are_reconc
     assert!(host.is_running());
 }
 
+/// A plugin to which the metadata of Targets is enough is called when that changes, and only then.
+fn metadata_alone_leads_to_a_call_when_it_changes(ns: &Namespace) {
+    let env = ns.env();
+    let other = ns.puppet_of("StagedPuppet", "other");
+    other.play(&json!({"requirements": ["metadata"]}));
+    let calls = |name: &str| env.host_log_lines(&format!("puppet called: sync {}/{name} ", ns.name()));
+    let before_changes = calls("other").len();
+    let patch = |patch: &Value| {
+        let patch = patch.to_string();
+        ns.kubectl(&["patch", "targets.optional.example", "one", "--type=merge", "-p", &patch]);
+    };
+    for change in 0..5 {
+        let so_far = calls("web").len();
+        patch(&json!({"spec": {"change": change}}));
+        env.wait("a call of the parent that requires all of it", windlass_e2e::TIMEOUT, || {
+            (calls("web").len() > so_far).then_some(())
+        });
+    }
+    patch(&json!({"metadata": {"labels": {"tier": "web"}}}));
+    let served = r#"[metadata: 1 (apiVersion kind metadata unknown {"tier":"web"})]"#;
+    env.wait("a call with the label", windlass_e2e::TIMEOUT, || {
+        calls("other").last().is_some_and(|line| line.contains(served)).then_some(())
+    });
+    // Beside that of the label there may be the one after its first status was written.
+    assert!(calls("other").len() <= before_changes + 2, "{:#?}", calls("other"));
+    other.kubectl("delete", &[]);
+}
+
 #[test]
 fn optional_kinds_come_and_go_without_an_error_or_a_rollout() {
     let env = Env::start();
@@ -136,6 +164,8 @@ fn optional_kinds_come_and_go_without_an_error_or_a_rollout() {
         json!({"apiVersion": "optional.example/v1", "kind": "Target", "metadata": metadata("one")}).to_string();
     env.wait("a Target to be accepted", windlass_e2e::TIMEOUT, || env.try_apply(&target).ok());
     env.wait("a call with the Target", windlass_e2e::TIMEOUT, || called("[Monitor Target] [targets: 1]").then_some(()));
+
+    metadata_alone_leads_to_a_call_when_it_changes(&ns);
 
     for plural in ["monitors", "targets"] {
         env.kubectl(&["delete", "crd", &format!("{plural}.optional.example")]);

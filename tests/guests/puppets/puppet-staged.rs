@@ -9,14 +9,16 @@ wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all })
 #[path = "../src/open_kind.rs"]
 mod open_kind;
 
+use std::collections::BTreeMap;
+
 use exports::windlass::plugin::reconciler::Guest;
 use serde::Deserialize;
 use serde_json::Value;
 use windlass::plugin::host;
 use windlass::plugin::types::{
     ChildRef, ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Namespaces,
-    Observed, Parent, ParentSelector, Phase, Readiness, ReadyMeans, RelatedRule, Request, Requirement, Response,
-    Selection, UpdateStrategy,
+    Observed, Parent, ParentSelector, Phase, Readiness, ReadyMeans, Related, RelatedRule, Request, Requirement,
+    Response, Selection, UpdateStrategy,
 };
 
 const CHILDREN: [(&str, &str); 10] = [
@@ -45,7 +47,7 @@ struct Script {
     keep: Value,
     waiting: Option<String>,
     status: Value,
-    /// Ids of requirements of all targets in the parent's namespace; that of `all` is in all namespaces.
+    /// Ids of requirements of all targets in the parent's namespace; that of `all` is in all namespaces, that of `metadata` is of their metadata.
     requirements: Vec<String>,
 }
 
@@ -110,11 +112,23 @@ fn kind((api_version, name): (&str, &str)) -> Kind {
     Kind { api_version: api_version.to_owned(), name: name.to_owned() }
 }
 
-/// The requirement of all targets in the parent's namespace, or in all.
+/// The requirement of all targets in the parent's namespace, or in all, or of their metadata.
 fn requirement(id: String) -> Requirement {
     let namespaces = if id == "all" { Namespaces::All } else { Namespaces::OfParent };
-    let kind = kind(RELATED);
-    Requirement { id, kind, namespaces, select: Selection::Labels(String::new()), metadata_only: false }
+    let (kind, metadata_only) = (kind(RELATED), id == "metadata");
+    Requirement { id, kind, namespaces, select: Selection::Labels(String::new()), metadata_only }
+}
+
+/// How many objects a requirement selects, and what those that are nothing but metadata have.
+fn found(related: &Related) -> String {
+    let fields = |one: &Observed| {
+        let object: BTreeMap<String, Value> = serde_json::from_slice(&one.object).unwrap_or_default();
+        let readiness = if matches!(one.readiness, Readiness::Unknown) { "unknown" } else { "known" };
+        let labels = &object.get("metadata").unwrap_or(&Value::Null)["labels"];
+        format!(" ({} {readiness} {labels})", object.keys().map(|key| &**key).collect::<Vec<_>>().join(" "))
+    };
+    let more = related.objects.iter().filter(|_| related.id == "metadata").map(fields).collect::<String>();
+    format!("{}: {}{more}", related.id, related.objects.len())
 }
 
 struct Staged;
@@ -150,7 +164,7 @@ impl Guest for Staged {
         let phase = if finalized { "finalize" } else { "sync" };
         let children: Vec<_> = request.children.iter().map(line).collect();
         let kinds: Vec<_> = request.kinds.iter().map(|kind| &*kind.name).collect();
-        let related: Vec<_> = request.related.iter().map(|one| format!("{}: {}", one.id, one.objects.len())).collect();
+        let related: Vec<_> = request.related.iter().map(found).collect();
         let beside = format!("[{}] [{}]", kinds.join(" "), related.join(" "));
         let (namespace, name, children) = (text("namespace"), text("name"), children.join("; "));
         let called = format!("puppet called: {phase} {namespace}/{name} {beside} {children}");

@@ -263,7 +263,7 @@ pub async fn object(
 }
 
 /// The objects that a requirement selects, without its id.
-type Question = (Arc<Gvk>, Place, Select);
+type Question = (Arc<Gvk>, Place, Select, bool);
 type Objects = Vec<Arc<Object>>;
 
 /// Reads the objects that the plugin requires, each once: many parents may require the same ones.
@@ -278,7 +278,7 @@ impl Related {
     /// # Errors
     /// If the user may not read them, or the API server does not respond.
     pub async fn find(&self, scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
-        let question = (need.kind.clone(), need.place.clone(), need.select.clone());
+        let question = (need.kind.clone(), need.place.clone(), need.select.clone(), need.metadata_only);
         let cell = self.found.lock().entry(question).or_default().clone();
         let found = cell.get_or_try_init(|| read(scope, need)).await?;
         Ok(found.clone())
@@ -310,7 +310,7 @@ async fn read(scope: &Scope, need: &Need) -> anyhow::Result<Vec<Arc<Object>>> {
         Select::Nothing => Vec::new(),
     };
     found.retain(|object| need.selects(object));
-    Ok(found)
+    Ok(found.into_iter().map(|object| need.part_of(object)).collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

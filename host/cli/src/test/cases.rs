@@ -142,7 +142,7 @@ impl Golden {
         });
         let related = related.into_iter().map(|(id, objects)| {
             let objects = objects.iter().map(observed).collect::<anyhow::Result<_>>()?;
-            anyhow::Ok(Related { id, objects })
+            anyhow::Ok(Related { id, metadata_only: false, objects })
         });
         let now = match at {
             Some(at) => SystemTime::from(at.parse::<jiff::Timestamp>()?),

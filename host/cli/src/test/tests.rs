@@ -199,6 +199,7 @@ fn dependence_on_the_order_of_related_objects_is_found() {
         kind: Gvk::from_api_version("v1", "ConfigMap").into(),
         place: Place::In("default".into()),
         select: Select::Labels("app=web".parse().expect("a selector")),
+        metadata_only: false,
     };
     let found = assert_found(Check::OrderIrrelevant, false, |call, reply| {
         reply.has_related = true;

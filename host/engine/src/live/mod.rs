@@ -323,9 +323,8 @@ mod tests {
     #[test]
     fn event_is_routed_only_to_the_plugins_of_its_watch() {
         let watch = |labels: Option<&str>| WatchId {
-            kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
             labels: labels.map(str::to_owned),
-            finalizer: None,
+            ..WatchId::of_kind(Arc::new(Gvk::from_api_version("v1", "Namespace")))
         };
         let name = |name: &str| name.parse::<PluginName>().expect("a name");
         let index = ParentIndex::default();

@@ -189,7 +189,7 @@ mod tests {
 
     fn unselected(labels: Option<&str>, namespaced: bool) -> Unselected {
         let kind = Arc::new(Gvk::from_api_version("v1", KIND));
-        let id = WatchId { kind, labels: labels.map(str::to_owned), finalizer: None };
+        let id = WatchId { labels: labels.map(str::to_owned), ..WatchId::of_kind(kind) };
         Unselected::new(&"deco".parse().expect("a name"), &id, namespaced, None)
     }
 

@@ -222,7 +222,7 @@ impl Plugins {
         let stalled = self.watches.stalled();
         let required = stalled
             .iter()
-            .filter(|(watch, _)| watch.labels.is_none() && self.interests.plugins_of(&watch.kind).contains(name));
+            .filter(|(watch, _)| watch.labels.is_none() && self.interests.plugins_of(watch).contains(name));
         let mut messages: Vec<_> =
             required.map(|(watch, stalled)| caches::message_about(&watch.kind, stalled)).collect();
         messages.sort();

@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn cache_that_is_not_filled_in_time_is_not_reported_as_a_missing_permission() {
-        let watch = WatchId { kind: Arc::new(Gvk::from_api_version("v1", "Pod")), labels: None, finalizer: None };
+        let watch = WatchId::of_kind(Arc::new(Gvk::from_api_version("v1", "Pod")));
         let problem = unsynced(&watch, &Health::Starting, false);
         assert_eq!((problem.step, problem.reason), (Step::Synced, PluginReason::ApiError));
     }
@@ -85,9 +85,8 @@ mod tests {
     #[test]
     fn dynamic_rejected_watch_names_what_the_user_must_change() {
         let watch = WatchId {
-            kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
             labels: Some("a==b==c".to_owned()),
-            finalizer: None,
+            ..WatchId::of_kind(Arc::new(Gvk::from_api_version("v1", "Pod")))
         };
         let problem_for = |code, is_parent| {
             unsynced(&watch, &Health::Refused { code, message: "message of the API server".to_owned() }, is_parent)

@@ -304,9 +304,8 @@ mod tests {
     #[test]
     fn dynamic_rejected_watch_affects_only_the_plugins_that_use_it() {
         let watch = |labels: Option<&str>| WatchId {
-            kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
             labels: labels.map(str::to_owned),
-            finalizer: None,
+            ..WatchId::of_kind(Arc::new(Gvk::from_api_version("v1", "Pod")))
         };
         let mut state = state();
         let uses = Concern { watches: vec![watch(Some("app"))], ..Concern::default() };

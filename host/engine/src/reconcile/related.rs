@@ -139,7 +139,14 @@ impl Related {
     }
 
     fn follow(&self, live: &Live, parent: &ObjectKey, needs: &Needs) -> Result<Vec<Followed>, ReadProblem> {
-        let lease = |need: &Need| Ok(self.watches.lease(&need.kind, resource_of(live, need)?, None));
+        let lease = |need: &Need| {
+            let resource = resource_of(live, need)?;
+            Ok(if need.metadata_only {
+                self.watches.lease_metadata(&need.kind, resource)
+            } else {
+                self.watches.lease(&need.kind, resource, None)
+            })
+        };
         let leases = watched(needs).map(lease).collect::<Result<Vec<_>, ReadProblem>>()?;
         let followed = self.interests.follow(&live.terms.name, parent, needs, leases, clock::now());
         followed.map_err(|Full(limit)| ReadProblem::Full(limit))

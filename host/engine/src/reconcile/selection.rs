@@ -156,7 +156,7 @@ mod tests {
     }
 
     fn need(id: &str, namespace: &str, select: Select) -> Need {
-        Need { id: id.into(), kind: kind(), place: Place::In(namespace.into()), select }
+        Need { id: id.into(), kind: kind(), place: Place::In(namespace.into()), select, metadata_only: false }
     }
 
     fn labelled(id: &str, namespace: &str, selector: &str) -> Need {

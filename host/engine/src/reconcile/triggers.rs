@@ -48,6 +48,10 @@ impl Triggers {
 
     /// Queues the keys that a change concerns. A change that concerns no key costs a lookup and no allocation.
     pub fn on_change(&self, watch: &WatchId, change: &Change) {
+        if watch.metadata_only {
+            self.required_changed(watch, change);
+            return;
+        }
         if *watch.kind == self.own {
             self.plugin_changed(change);
             return;
@@ -67,9 +71,13 @@ impl Triggers {
         }
         // Required kinds are watched without a selector. Another watch of the same kind would queue the key twice.
         if watch.labels.is_none() {
-            for interest in self.interests.concerned(&watch.kind, change) {
-                self.queue(&interest.plugin, &interest.parent, change, Trigger::Event);
-            }
+            self.required_changed(watch, change);
+        }
+    }
+
+    fn required_changed(&self, watch: &WatchId, change: &Change) {
+        for interest in self.interests.concerned(watch, change) {
+            self.queue(&interest.plugin, &interest.parent, change, Trigger::Event);
         }
     }
 
@@ -336,9 +344,8 @@ mod tests {
     #[tokio::test]
     async fn parent_is_queued_only_for_the_plugins_of_its_watch() {
         let watch = |labels: Option<&str>| WatchId {
-            kind: Arc::new(Gvk::from_api_version("v1", "Namespace")),
             labels: labels.map(str::to_owned),
-            finalizer: None,
+            ..WatchId::of_kind(Arc::new(Gvk::from_api_version("v1", "Namespace")))
         };
         let index = ParentIndex::default();
         let team: PluginName = "team".parse().expect("a name");

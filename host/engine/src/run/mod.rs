@@ -284,7 +284,7 @@ fn health_listener(kinds: Kinds, interests: Interests, plugins: PluginQueue) -> 
     Arc::new(move |watch| {
         kinds.health_changed(watch);
         if watch.labels.is_none() {
-            interests.plugins_of(&watch.kind).iter().for_each(|plugin| plugins.add(&(), plugin, Trigger::Changed));
+            interests.plugins_of(watch).iter().for_each(|plugin| plugins.add(&(), plugin, Trigger::Changed));
         }
     })
 }

@@ -7,8 +7,11 @@ macro_rules! shared_conversions {
         /// What the core does not store of an object in a request as WIT has it, in the order of the objects. All other texts are
         /// borrowed from the request.
         pub(super) fn worked_out(request: &core::Request) -> Vec<WorkedOut<'_>> {
-            let related = request.related.iter().flat_map(|related| &related.objects);
-            request.children.iter().chain(related).map(WorkedOut::of).collect()
+            let related = request
+                .related
+                .iter()
+                .flat_map(|related| related.objects.iter().map(|object| WorkedOut::of_related(related, object)));
+            request.children.iter().map(WorkedOut::of).chain(related).collect()
         }
 
         fn api_version(kind: &Gvk) -> Cow<'_, str> {

@@ -65,7 +65,7 @@ fn children_and_related_objects_reach_the_guest_in_order() {
     ));
     let request = Request {
         children: vec![observed("Deployment", "one"), observed("Deployment", "two")],
-        related: vec![Related { id: "r".into(), objects: vec![observed("ReplicaSet", "three")] }],
+        related: vec![Related { id: "r".into(), metadata_only: false, objects: vec![observed("ReplicaSet", "three")] }],
         ..request(b"{}")
     };
     let response = run_here(component.reconcile(&request, &limits(), Ambient::now([0; 32]))).0.unwrap().unwrap();

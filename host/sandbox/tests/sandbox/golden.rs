@@ -141,6 +141,7 @@ fn request(request: &raw::Request) -> Request {
     };
     let related = |related: &raw::Related| Related {
         id: related.id.clone(),
+        metadata_only: false,
         objects: related.objects.iter().map(observed).collect(),
     };
     let phase = match request.phase {
@@ -173,6 +174,7 @@ fn response(response: raw::Response) -> Response {
             raw::Selection::Name(name) => Selection::Name(name),
             raw::Selection::Labels(labels) => Selection::Labels(labels),
         },
+        metadata_only: false,
     };
     Response {
         children: response.children,

@@ -114,6 +114,8 @@ impl Request {
 pub struct Related {
     /// The requirement's ID.
     pub id: String,
+    /// Whether the objects are without anything but their metadata.
+    pub metadata_only: bool,
     /// The objects found.
     pub objects: Vec<Observed>,
 }
@@ -130,6 +132,8 @@ pub struct Requirement {
     pub namespaces: Namespaces,
     /// The selected objects.
     pub select: Selection,
+    /// Whether the metadata of the objects is enough.
+    pub metadata_only: bool,
 }
 
 /// Namespaces of related objects.
@@ -147,6 +151,7 @@ pub enum Namespaces {
 /// A requirement as recordings have it, and golden cases: one namespace is a text, as in contract 0.1, several are a list, and all are the
 /// word.
 #[derive(Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct WrittenRequirement {
     id: String,
     #[serde(flatten)]
@@ -157,6 +162,13 @@ struct WrittenRequirement {
     namespaces: Option<WrittenNamespaces>,
     #[serde(flatten)]
     select: Selection,
+    #[serde(default, skip_serializing_if = "is_false")]
+    metadata_only: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes it so")]
+fn is_false(value: &bool) -> bool {
+    !value
 }
 
 #[derive(Serialize, Deserialize)]
@@ -173,7 +185,7 @@ enum Word {
 }
 
 impl From<Requirement> for WrittenRequirement {
-    fn from(Requirement { id, kind, namespaces, select }: Requirement) -> Self {
+    fn from(Requirement { id, kind, namespaces, select, metadata_only }: Requirement) -> Self {
         let (namespace, namespaces) = match namespaces {
             Namespaces::OfParent => (None, None),
             Namespaces::Named(names) => match <[String; 1]>::try_from(names) {
@@ -182,19 +194,19 @@ impl From<Requirement> for WrittenRequirement {
             },
             Namespaces::All => (None, Some(WrittenNamespaces::Word(Word::All))),
         };
-        Self { id, kind, namespace, namespaces, select }
+        Self { id, kind, namespace, namespaces, select, metadata_only }
     }
 }
 
 impl From<WrittenRequirement> for Requirement {
-    fn from(WrittenRequirement { id, kind, namespace, namespaces, select }: WrittenRequirement) -> Self {
+    fn from(WrittenRequirement { id, kind, namespace, namespaces, select, metadata_only }: WrittenRequirement) -> Self {
         let namespaces = match (namespaces, namespace) {
             (Some(WrittenNamespaces::Named(names)), _) => Namespaces::Named(names),
             (Some(WrittenNamespaces::Word(Word::All)), _) => Namespaces::All,
             (None, Some(one)) => Namespaces::Named(vec![one]),
             (None, None) => Namespaces::OfParent,
         };
-        Self { id, kind, namespaces, select }
+        Self { id, kind, namespaces, select, metadata_only }
     }
 }
 

@@ -12,8 +12,8 @@ pub use self::problem::{Denied, ReadProblem, Refusal};
 use crate::contract::grant::Presence;
 use crate::contract::reserved::HostNamespace;
 use crate::contract::{Namespaces, Requirement, Selection};
-use crate::object::Object;
 use crate::object::selector::{SELECTOR_MAX, Selector};
+use crate::object::{NotAnObject, Object};
 use crate::value::ids::{Gvk, ObjectKey, is_dns_label, is_object_name};
 
 /// Maximum number of calls in one reconcile while the plugin's requirements still change.
@@ -61,6 +61,8 @@ pub struct Need {
     pub place: Place,
     /// The selected objects.
     pub select: Select,
+    /// Whether the metadata of the objects is enough.
+    pub metadata_only: bool,
 }
 
 /// Where the objects of a [`Need`] are.
@@ -199,7 +201,8 @@ impl ReadGrants {
         }
         let mut ids = HashSet::with_capacity(requirements.len());
         let resolved = requirements.iter().enumerate().map(|(index, requirement)| {
-            let Requirement { id, kind, namespaces, select } = requirement;
+            let Requirement { id, kind, namespaces, select, metadata_only } = requirement;
+            let metadata_only = *metadata_only;
             if id.is_empty() || id.chars().count() > ID_MAX {
                 let id: String = id.chars().take(ID_MAX).collect();
                 let message = format!("the id {id:?} of requirement {index} is not 1 to {ID_MAX} characters long");
@@ -212,11 +215,14 @@ impl ReadGrants {
             let (id, kind) = (id.as_str(), grant.kind.clone());
             let select = Select::of(select).map_err(|problem| grant.malformed(id, &problem))?;
             if grant.presence == Presence::Absent {
-                return Ok(vec![Need { id: id.into(), kind, place: Place::Cluster, select: Select::Nothing }]);
+                let (id, place, select) = (id.into(), Place::Cluster, Select::Nothing);
+                return Ok(vec![Need { id, kind, place, select, metadata_only }]);
             }
             let id: Arc<str> = id.into();
             let places = self.places(grant, &id, parent, namespaces)?;
-            let need = |place| Need { id: id.clone(), kind: kind.clone(), place, select: select.clone() };
+            let (kind, select) = (&kind, &select);
+            let need =
+                |place| Need { id: id.clone(), kind: kind.clone(), place, select: select.clone(), metadata_only };
             Ok(places.into_iter().map(need).collect())
         });
         let needs = resolved.collect::<Result<Vec<Vec<_>>, _>>()?.concat();
@@ -338,6 +344,14 @@ impl Need {
                 Select::Labels(selector) => object.with_labels(|labels| selector.matches(labels)),
                 Select::Nothing => false,
             }
+    }
+
+    /// A whole object as the requirement serves it.
+    ///
+    /// # Errors
+    /// If its metadata cannot be read.
+    pub fn part_of(&self, object: Arc<Object>) -> Result<Arc<Object>, NotAnObject> {
+        if self.metadata_only { object.metadata_alone().map(Arc::new) } else { Ok(object) }
     }
 }
 

@@ -36,7 +36,7 @@ fn grants() -> ReadGrants {
 
 fn requirement(id: &str, name: &str, namespace: Option<&str>, select: Selection) -> Requirement {
     let namespaces = namespace.map_or(Namespaces::OfParent, |name| Namespaces::Named(vec![name.to_owned()]));
-    Requirement { id: id.to_owned(), kind: kind("v1", name), namespaces, select }
+    Requirement { id: id.to_owned(), kind: kind("v1", name), namespaces, select, metadata_only: false }
 }
 
 fn named(name: &str) -> Selection {

@@ -49,6 +49,7 @@ pub struct Snapshot {
 #[derive(Debug, Clone)]
 pub struct Served {
     id: Arc<str>,
+    metadata_only: bool,
     objects: Vec<Arc<Object>>,
 }
 
@@ -57,7 +58,7 @@ impl Served {
     /// name.
     pub fn new(id: Arc<str>, mut objects: Vec<Arc<Object>>) -> Self {
         objects.sort_by(|a, b| a.key.cmp(&b.key));
-        Self { id, objects }
+        Self { id, metadata_only: false, objects }
     }
 
     /// What was found for each requirement, from what was found for each need.
@@ -66,7 +67,8 @@ impl Served {
         let of_one = needs.chunk_by(|one, next| one.id == next.id);
         let served = of_one.filter_map(|of_one| {
             let objects = found.by_ref().take(of_one.len()).flatten().collect();
-            Some(Self::new(of_one.first()?.id.clone(), objects))
+            let need = of_one.first()?;
+            Some(Self { metadata_only: need.metadata_only, ..Self::new(need.id.clone(), objects) })
         });
         served.collect()
     }
@@ -74,6 +76,7 @@ impl Served {
     fn related(&self) -> Related {
         Related {
             id: self.id.to_string(),
+            metadata_only: self.metadata_only,
             objects: self.objects.iter().map(|object| Observed::from(&**object)).collect(),
         }
     }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
 use serde::de::{IgnoredAny, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::object::managed::ManagedFields;
@@ -321,6 +321,35 @@ impl Object {
             managed: Arc::new(managed),
             content: Digest::of(&json),
             json: json.into(),
+        })
+    }
+
+    /// The object with its metadata alone, for readers to whom nothing else matters: also without `resourceVersion` and `generation`, which
+    /// change with the rest.
+    ///
+    /// # Errors
+    /// If its JSON is not valid.
+    pub fn metadata_alone(&self) -> Result<Self, NotAnObject> {
+        #[derive(Deserialize, Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Alone<'a> {
+            #[serde(skip_deserializing)]
+            api_version: Cow<'a, str>,
+            #[serde(skip_deserializing)]
+            kind: &'a str,
+            #[serde(borrow)]
+            metadata: BTreeMap<Cow<'a, str>, &'a RawValue>,
+        }
+        let whole = self.json.bytes();
+        let mut alone: Alone<'_> = serde_json::from_slice(&whole)?;
+        (alone.api_version, alone.kind) = (self.kind.api_version().into(), &self.kind.kind);
+        alone.metadata.retain(|field, _| !["resourceVersion", "generation", "managedFields"].contains(&&**field));
+        let json = serde_json::to_vec(&alone)?;
+        Ok(Self {
+            managed: Arc::default(),
+            content: Digest::of(&json),
+            json: Arc::<[u8]>::from(json).into(),
+            ..self.clone()
         })
     }
 

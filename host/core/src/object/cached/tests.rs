@@ -113,3 +113,19 @@ fn invalid_stored_objects_are_rejected() {
         assert!(Object::from_api(&pod(), bad).is_err(), "{bad}");
     }
 }
+
+#[test]
+fn metadata_alone_has_no_field_that_changes_with_the_rest() {
+    let with = |version: u32, generation: u32, rest: &str| {
+        let text = format!(
+            r#"{{"apiVersion":"meta.k8s.io/v1","kind":"PartialObjectMetadata","metadata":{{"name":"a","namespace":"n","uid":"u",
+            "resourceVersion":"{version}","generation":{generation},"labels":{{"a":"b"}},"annotations":{{"n":"1.50"}}}}{rest}}}"#
+        );
+        Object::from_api(&pod(), &text).expect("an object").metadata_alone().expect("its metadata")
+    };
+    let (one, other) = (with(7, 1, ""), with(8, 2, r#","spec":{"replicas":3},"status":{}"#));
+    let metadata = r#""metadata":{"annotations":{"n":"1.50"},"labels":{"a":"b"},"name":"a","namespace":"n","uid":"u"}"#;
+    let expected = format!(r#"{{"apiVersion":"v1","kind":"Pod",{metadata}}}"#);
+    assert_eq!(String::from_utf8_lossy(&other.json.bytes()), expected);
+    assert_eq!((one.content, one.resource_version, other.resource_version), (other.content, 7, 8));
+}

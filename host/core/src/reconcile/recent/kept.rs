@@ -107,7 +107,7 @@ fn size_of_ref(ChildRef { kind, namespace, name }: &ChildRef) -> usize {
 }
 
 fn size_of_requirement(requirement: &Requirement) -> usize {
-    let Requirement { id, kind: Gvk { group, version, kind }, namespaces, select } = requirement;
+    let Requirement { id, kind: Gvk { group, version, kind }, namespaces, select, metadata_only: _ } = requirement;
     let (Selection::Name(select) | Selection::Labels(select)) = select;
     let kind = [&**group, &**version, &**kind].iter().map(|text| memory::shared(text.len())).sum::<usize>();
     let names = if let Namespaces::Named(names) = namespaces { &**names } else { &[] };
@@ -150,6 +150,7 @@ mod tests {
                 kind: Gvk::from_api_version("v1", "Secret"),
                 namespaces: namespace.map_or_else(Namespaces::default, |name| Namespaces::Named(vec![name])),
                 select,
+                metadata_only: false,
             }],
             ..Response::default()
         };

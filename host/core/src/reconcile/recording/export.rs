@@ -144,9 +144,12 @@ impl Recorder<'_> {
     }
 
     fn request(&mut self, request: &Request) -> RecordedRequest {
-        let related = request.related.iter();
-        let related =
-            related.map(|of| RecordedRelated { id: self.text(&of.id), objects: self.objects(&of.objects) }).collect();
+        let related = request.related.iter().map(|of| RecordedRelated {
+            id: self.text(&of.id),
+            metadata_only: of.metadata_only,
+            objects: self.objects(&of.objects),
+        });
+        let related = related.collect();
         RecordedRequest {
             phase: request.phase,
             parent: self.document(&request.parent.object),
@@ -240,6 +243,7 @@ impl Recorder<'_> {
                 Selection::Name(name) => Selection::Name(self.text(name)),
                 Selection::Labels(labels) => Selection::Labels(self.text(labels)),
             },
+            metadata_only: one.metadata_only,
         }
     }
 }

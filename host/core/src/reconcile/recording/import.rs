@@ -47,7 +47,8 @@ impl RecordedRequest {
     pub fn request(&self) -> Result<Request, NotARequest> {
         let objects = |objects: &[Document]| objects.iter().map(observed).collect::<Result<Vec<_>, _>>();
         let related = self.related.iter().map(|related| {
-            Ok::<_, NotARequest>(Related { id: related.id.clone(), objects: objects(&related.objects)? })
+            let (id, metadata_only) = (related.id.clone(), related.metadata_only);
+            Ok::<_, NotARequest>(Related { id, metadata_only, objects: objects(&related.objects)? })
         });
         Ok(Request {
             phase: self.phase,
@@ -158,7 +159,7 @@ fn add_response(hash: &mut Parts, response: &Response) {
     }
 }
 
-fn add_requirement(hash: &mut Parts, Requirement { id, kind, namespaces, select }: &Requirement) {
+fn add_requirement(hash: &mut Parts, Requirement { id, kind, namespaces, select, metadata_only }: &Requirement) {
     add(hash, [id, &*kind.api_version(), &*kind.kind].map(str::as_bytes));
     // One namespace has the parts that it had when there could only be one.
     match namespaces {
@@ -177,6 +178,9 @@ fn add_requirement(hash: &mut Parts, Requirement { id, kind, namespaces, select 
         Selection::Labels(labels) => ("labels", labels),
     };
     add(hash, [how, select].map(str::as_bytes));
+    if *metadata_only {
+        hash.add(b"metadata only");
+    }
 }
 
 fn add<const N: usize>(hash: &mut Parts, parts: [&[u8]; N]) {

@@ -135,9 +135,13 @@ pub struct RecordedRequest {
 
 /// The objects for one requirement.
 #[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct RecordedRelated {
     /// ID of the requirement.
     pub id: String,
+    /// Whether the objects are without anything but their metadata.
+    #[serde(default)]
+    pub metadata_only: bool,
     /// The objects.
     pub objects: Vec<Document>,
 }

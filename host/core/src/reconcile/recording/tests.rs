@@ -238,6 +238,7 @@ fn digest_of_a_result_covers_every_part() {
             kind: Gvk::from_api_version("v1", kind),
             namespaces,
             select,
+            metadata_only: false,
         }],
         ..base.clone()
     };
@@ -286,19 +287,21 @@ fn digest_of_a_result_covers_every_part() {
 #[test]
 fn requirement_in_one_namespace_is_recorded_as_in_contract_0_1_and_in_several_as_a_list_and_in_all_as_a_word() {
     let in_these = |names: &[&str]| Namespaces::Named(names.iter().map(|name| (*name).to_owned()).collect());
-    for (namespaces, text) in [
-        (Namespaces::OfParent, r#"{"id":"a","apiVersion":"v1","kind":"Secret","name":"x"}"#),
-        (in_these(&["shop"]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespace":"shop","name":"x"}"#),
-        (in_these(&["a", "b"]), r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespaces":["a","b"],"name":"x"}"#),
-        (Namespaces::All, r#"{"id":"a","apiVersion":"v1","kind":"Secret","namespaces":"all","name":"x"}"#),
+    for (namespaces, metadata_only, rest) in [
+        (Namespaces::OfParent, false, r#""name":"x"}"#),
+        (in_these(&["shop"]), false, r#""namespace":"shop","name":"x"}"#),
+        (in_these(&["a", "b"]), false, r#""namespaces":["a","b"],"name":"x"}"#),
+        (Namespaces::All, true, r#""namespaces":"all","name":"x","metadataOnly":true}"#),
     ] {
+        let text = format!(r#"{{"id":"a","apiVersion":"v1","kind":"Secret",{rest}"#);
         let requirement = Requirement {
             id: "a".to_owned(),
             kind: Gvk::from_api_version("v1", "Secret"),
             namespaces,
             select: Selection::Name("x".to_owned()),
+            metadata_only,
         };
         assert_eq!(serde_json::to_string(&requirement).expect("JSON"), text);
-        assert_eq!(serde_json::from_str::<Requirement>(text).expect("a requirement"), requirement);
+        assert_eq!(serde_json::from_str::<Requirement>(&text).expect("a requirement"), requirement);
     }
 }

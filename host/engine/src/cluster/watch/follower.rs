@@ -95,11 +95,18 @@ impl Follower {
 
     fn on_event(&self, event: Event<Raw>) {
         let Self { id, store, listener, .. } = self;
-        let tell = |change: Change| listener(id, &change);
+        let tell = |change: Change| {
+            if !id.metadata_only
+                || change.before.as_ref().map(|object| object.content)
+                    != change.after.as_ref().map(|object| object.content)
+            {
+                listener(id, &change);
+            }
+        };
         match event {
             Event::Init => store.begin_list(),
             Event::InitApply(raw) => {
-                if let Some(object) = decode(&id.kind, &raw).filter(|object| self.keeps(object)) {
+                if let Some(object) = decode(id, &raw).filter(|object| self.keeps(object)) {
                     store.add_listed(object);
                 }
             }
@@ -110,13 +117,13 @@ impl Follower {
                 self.set_health(Health::Synced);
             }
             Event::Apply(raw) => {
-                let change = decode(&id.kind, &raw).and_then(|object| {
+                let change = decode(id, &raw).and_then(|object| {
                     if self.keeps(&object) { Some(store.upsert(object)) } else { store.remove(&object) }
                 });
                 change.into_iter().for_each(tell);
             }
             Event::Delete(raw) => {
-                let change = decode(&id.kind, &raw).and_then(|object| store.remove(&object));
+                let change = decode(id, &raw).and_then(|object| store.remove(&object));
                 change.into_iter().for_each(tell);
             }
         }
@@ -164,9 +171,8 @@ mod tests {
         let (report, health) = watch::channel(Health::Starting);
         let follower = Follower {
             id: WatchId {
-                kind: Arc::new(Gvk::from_api_version("v1", "Pod")),
                 labels: Some("app".to_owned()),
-                finalizer: None,
+                ..WatchId::of_kind(Arc::new(Gvk::from_api_version("v1", "Pod")))
             },
             filter: None,
             store: Arc::new(Store::new(Index::Uid)),
@@ -238,6 +244,30 @@ mod tests {
         assert_eq!(reported.split_off(names.len()), ["Pod.v1[app] n/a", "Pod.v1[app] n/a"]);
         reported.sort();
         assert_eq!(reported, names.iter().map(|name| format!("Pod.v1[app] n/{name}")).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn watch_of_metadata_reports_no_change_of_anything_else() {
+        let Fixture { mut follower, reported, .. } = fixture();
+        follower.id = WatchId { metadata_only: true, ..WatchId::of_kind(follower.id.kind.clone()) };
+        let pod = |version: u32, label: &str| {
+            raw(&format!(
+                r#"{{"metadata":{{"name":"a","uid":"a","resourceVersion":"{version}","generation":{version},"labels":{{"app":"{label}"}}}}}}"#
+            ))
+        };
+        follower.on_event(Event::Init);
+        follower.on_event(Event::InitApply(pod(1, "x")));
+        follower.on_event(Event::InitDone);
+        for (event, reports) in [
+            (Event::Apply(pod(2, "x")), 0),
+            (Event::Apply(pod(3, "y")), 1),
+            (Event::Delete(pod(4, "y")), 1),
+            (Event::Apply(pod(5, "y")), 1),
+        ] {
+            reported.lock().clear();
+            follower.on_event(event);
+            assert_eq!(reported.lock().len(), reports, "{:?}", follower.store.get(&ObjectKey::new(None, "a")));
+        }
     }
 
     #[test]

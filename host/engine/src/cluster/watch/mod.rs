@@ -2,6 +2,7 @@
 
 mod config_maps;
 mod follower;
+mod metadata;
 mod progress;
 mod raw;
 mod store;
@@ -44,6 +45,15 @@ pub struct WatchId {
     pub labels: Option<String>,
     /// Objects with a finalizer of this plugin, if set, are shown as well, even if the label selector does not match.
     pub finalizer: Option<PluginName>,
+    /// Whether the objects have nothing but their metadata, and a change of anything else is none.
+    pub metadata_only: bool,
+}
+
+impl WatchId {
+    /// The watch of all objects of a kind.
+    pub fn of_kind(kind: Arc<Gvk>) -> Self {
+        Self { kind, labels: None, finalizer: None, metadata_only: false }
+    }
 }
 
 /// Selects the objects that a watch keeps: those that match the label selector, and those with a finalizer of the plugin. The API
@@ -162,6 +172,11 @@ impl Watches {
         self.lease_parents(kind, resource, labels, None)
     }
 
+    /// The watch of the metadata of all objects of this kind.
+    pub fn lease_metadata(&self, kind: &Arc<Gvk>, resource: &ApiResource) -> Arc<Watch> {
+        self.lease_of(WatchId { metadata_only: true, ..WatchId::of_kind(kind.clone()) }, resource)
+    }
+
     /// The watch of parents. With a label selector and a finalizer, it reads all objects of the kind, and shows those
     /// that the selector matches or that have the finalizer.
     pub fn lease_parents(
@@ -171,7 +186,11 @@ impl Watches {
         labels: Option<&str>,
         finalizer: Option<PluginName>,
     ) -> Arc<Watch> {
-        let id = WatchId { kind: kind.clone(), labels: labels.map(str::to_owned), finalizer: labels.and(finalizer) };
+        let (labels, finalizer) = (labels.map(str::to_owned), labels.and(finalizer));
+        self.lease_of(WatchId { labels, finalizer, ..WatchId::of_kind(kind.clone()) }, resource)
+    }
+
+    fn lease_of(&self, id: WatchId, resource: &ApiResource) -> Arc<Watch> {
         let mut running = self.running.lock();
         running.retain(|_, watch| watch.strong_count() > 0);
         // A CRD may be recreated with another plural; the API server would reject the old watch forever.
@@ -195,7 +214,9 @@ impl Watches {
             given_up: given_up.clone(),
             health_changed: self.health_changed.clone(),
         };
-        let api = Api::all_with(progress.of_client(self.client.clone()), resource);
+        let client = progress.of_client(self.client.clone());
+        let client = if id.metadata_only { metadata::of_client(client) } else { client };
+        let api = Api::all_with(client, resource);
         let (follower, supervisor) = (Arc::new(follower), progress.clone());
         let task = tokio::spawn(async move { supervisor.supervise(|| follower.clone().follow(api.clone())).await });
         let watch = Arc::new(Watch {
@@ -238,7 +259,7 @@ impl Watch {
         };
         // An object that cannot be parsed still exists.
         let unreadable = || kube::Error::SerdeError(serde::de::Error::custom("the object cannot be read"));
-        decode(&self.id.kind, &raw).map(Some).ok_or_else(unreadable)
+        decode(&self.id, &raw).map(Some).ok_or_else(unreadable)
     }
 
     /// Whether the watch runs: the API server accepts it, and it makes progress.
@@ -278,8 +299,9 @@ impl Watch {
 const LOOK_FOR_STALLS: Duration = Duration::from_secs(1);
 
 /// Parses an object. An object that cannot be parsed is logged and skipped; the watch continues.
-fn decode(kind: &Arc<Gvk>, raw: &Raw) -> Option<Object> {
+fn decode(WatchId { kind, metadata_only, .. }: &WatchId, raw: &Raw) -> Option<Object> {
     Object::from_api(kind, raw.text.get())
+        .and_then(|object| if *metadata_only { object.metadata_alone() } else { Ok(object) })
         .inspect_err(|error| tracing::warn!(%kind, %error, "an object was skipped"))
         .ok()
 }

@@ -12,7 +12,7 @@ use windlass_core::object::Object;
 use windlass_core::object::selector::Selector;
 use windlass_core::value::ids::{Gvk, ObjectKey, PluginName};
 
-use crate::cluster::watch::{Change, Watch};
+use crate::cluster::watch::{Change, Watch, WatchId};
 
 /// The requirements of all parents. Parents without requirements have no entry. Clones share the state.
 ///
@@ -37,9 +37,20 @@ pub struct Followed<W = Watch> {
     pub since: Instant,
 }
 
+/// A kind, and whether its objects' metadata alone is watched.
+type Watched = (Arc<Gvk>, bool);
+
+fn of_need(need: &Need) -> Watched {
+    (need.kind.clone(), need.metadata_only)
+}
+
+fn of_watch(watch: &WatchId) -> Watched {
+    (watch.kind.clone(), watch.metadata_only)
+}
+
 struct State<W> {
     plugins: HashMap<PluginName, OfPlugin>,
-    kinds: HashMap<Arc<Gvk>, OfKind<W>>,
+    kinds: HashMap<Watched, OfKind<W>>,
     /// Maximum memory for the requirements of each plugin, in bytes.
     limit: usize,
 }
@@ -125,7 +136,7 @@ impl<W> Interests<W> {
         if !Arc::ptr_eq(known, needs) && known != needs {
             return None;
         }
-        watched(needs).map(|need| Some(state.kinds.get(&need.kind)?.followed.clone())).collect()
+        watched(needs).map(|need| Some(state.kinds.get(&of_need(need))?.followed.clone())).collect()
     }
 
     /// Replaces the requirements of a parent: from now on, a change of a required object concerns the parent. `watches`
@@ -203,19 +214,19 @@ impl<W> Interests<W> {
         }
     }
 
-    /// The plugins with a parent that requires objects of a kind.
-    pub fn plugins_of(&self, kind: &Gvk) -> HashSet<PluginName> {
+    /// The plugins with a parent that requires objects of a watch.
+    pub fn plugins_of(&self, watch: &WatchId) -> HashSet<PluginName> {
         let state = self.0.read();
-        let Some(of_kind) = state.kinds.get(kind) else { return HashSet::new() };
+        let Some(of_kind) = state.kinds.get(&of_watch(watch)) else { return HashSet::new() };
         let by_labels = of_kind.by_labels.values().flat_map(HashMap::values);
         let concerned = of_kind.by_name.values().chain(by_labels).flat_map(HashMap::values);
         concerned.map(|interest| interest.plugin.clone()).collect()
     }
 
-    /// The parents that a change of an object of this kind concerns, sorted.
-    pub fn concerned(&self, kind: &Gvk, change: &Change) -> Vec<Arc<Interest>> {
+    /// The parents that a change of an object of this watch concerns, sorted.
+    pub fn concerned(&self, watch: &WatchId, change: &Change) -> Vec<Arc<Interest>> {
         let state = self.0.read();
-        let Some(of_kind) = state.kinds.get(kind) else { return Vec::new() };
+        let Some(of_kind) = state.kinds.get(&of_watch(watch)) else { return Vec::new() };
         let mut concerned: Vec<_> = of_kind.concerned(change).cloned().collect();
         concerned.sort_unstable_by(|one, other| (&one.plugin, &one.parent).cmp(&(&other.plugin, &other.parent)));
         concerned
@@ -227,7 +238,7 @@ impl<W> State<W> {
     fn shared(&self, needs: &Needs) -> Needs {
         let known = |need: &Need| {
             let Select::Labels(selector) = &need.select else { return None };
-            let of_kind = self.kinds.get(&need.kind)?;
+            let of_kind = self.kinds.get(&of_need(need))?;
             let selectors = of_kind.by_labels.get(&Filed::of(&need.place, selector))?;
             selectors.get_key_value(selector).map(|(known, _)| known.clone())
         };
@@ -242,7 +253,7 @@ impl<W> State<W> {
         let with_watches = watched(&interest.needs).zip(watches);
         with_watches
             .map(|(need, watch)| {
-                let of_kind = self.kinds.entry(need.kind.clone()).or_insert_with(|| OfKind {
+                let of_kind = self.kinds.entry(of_need(need)).or_insert_with(|| OfKind {
                     followed: Followed { watch: watch.clone(), since: now },
                     by_name: HashMap::new(),
                     by_labels: HashMap::new(),
@@ -269,7 +280,7 @@ impl<W> State<W> {
 
     fn remove(&mut self, interest: &Arc<Interest>) {
         for need in interest.needs.iter() {
-            let Some(of_kind) = self.kinds.get_mut(&need.kind) else { continue };
+            let Some(of_kind) = self.kinds.get_mut(&of_need(need)) else { continue };
             match &need.select {
                 Select::Name(name) => remove_from(&mut of_kind.by_name, &key(need, name), interest),
                 Select::Labels(selector) => {
@@ -284,7 +295,7 @@ impl<W> State<W> {
                 Select::Nothing => {}
             }
             if of_kind.by_name.is_empty() && of_kind.by_labels.is_empty() {
-                self.kinds.remove(&need.kind);
+                self.kinds.remove(&of_need(need));
             }
         }
     }

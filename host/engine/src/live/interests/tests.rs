@@ -31,7 +31,7 @@ fn kind(name: &str) -> Arc<Gvk> {
 }
 
 fn need(of: &str, namespace: &str, select: Select) -> Need {
-    Need { id: "a".into(), kind: kind(of), place: Place::In(namespace.into()), select }
+    Need { id: "a".into(), kind: kind(of), place: Place::In(namespace.into()), select, metadata_only: false }
 }
 
 fn named(of: &str, namespace: &str, name: &str) -> Need {
@@ -73,18 +73,29 @@ impl Setup {
     /// The running watch of the kind, or a new one.
     fn lease(&self, need: &Need) -> Arc<()> {
         let mut leased = self.leased.lock();
-        let running = leased.iter().filter(|(kind, _)| *kind == *need.kind.kind).find_map(|(_, watch)| watch.upgrade());
+        let of = format!("{}{}", need.kind.kind, if need.metadata_only { " metadata" } else { "" });
+        let running = leased.iter().filter(|(kind, _)| *kind == of).find_map(|(_, watch)| watch.upgrade());
         running.unwrap_or_else(|| {
             let watch = Arc::new(());
-            leased.push((need.kind.kind.to_string(), Arc::downgrade(&watch)));
+            leased.push((of, Arc::downgrade(&watch)));
             watch
         })
     }
 
     fn concerned(&self, before: Option<&Arc<Object>>, after: Option<&Arc<Object>>) -> Vec<String> {
+        self.concerned_by(before, after, false)
+    }
+
+    /// The parents that a change concerns, or the change of the metadata alone.
+    fn concerned_by(
+        &self,
+        before: Option<&Arc<Object>>,
+        after: Option<&Arc<Object>>,
+        metadata_only: bool,
+    ) -> Vec<String> {
         let of = before.or(after).expect("an object").kind.clone();
         let change = Change { before: before.cloned(), after: after.cloned() };
-        let concerned = self.interests.concerned(&of, &change);
+        let concerned = self.interests.concerned(&WatchId { metadata_only, ..WatchId::of_kind(of) }, &change);
         concerned.iter().map(|interest| format!("{} {}", interest.plugin, interest.parent.name)).collect()
     }
 
@@ -144,6 +155,17 @@ fn related_change_affects_parents_whose_selector_matches_before_or_after_it() {
 }
 
 #[test]
+fn related_metadata_is_watched_apart_and_a_change_of_the_rest_concerns_no_parent_that_requires_metadata_alone() {
+    let setup = Setup::default();
+    setup.follow("echo", "whole", &[named("Secret", "shop", "db")]);
+    setup.follow("echo", "part", &[Need { metadata_only: true, ..named("Secret", "shop", "db") }]);
+    let db = object("Secret", "shop", "db", "{}");
+    assert_eq!(setup.concerned_by(None, Some(&db), false), ["echo whole"]);
+    assert_eq!(setup.concerned_by(None, Some(&db), true), ["echo part"]);
+    assert_eq!(setup.watched(), (vec!["Secret".to_owned(), "Secret metadata".to_owned()], 2));
+}
+
+#[test]
 fn related_change_in_any_namespace_affects_parents_that_require_objects_of_all() {
     let setup = Setup::default();
     let in_all = |need: Need| Need { place: Place::AllBut(HostNamespace::new("windlass-system")), ..need };
@@ -166,7 +188,8 @@ fn related_plugins_that_require_a_kind_are_found_by_it() {
     setup.follow("a", "web", &[named("ConfigMap", "shop", "settings")]);
     setup.follow("b", "web", &[labelled("ConfigMap", "shop", "app=web"), named("Secret", "shop", "key")]);
     let of = |name: &str| {
-        let mut plugins: Vec<_> = setup.interests.plugins_of(&kind(name)).iter().map(ToString::to_string).collect();
+        let mut plugins: Vec<_> =
+            setup.interests.plugins_of(&WatchId::of_kind(kind(name))).iter().map(ToString::to_string).collect();
         plugins.sort();
         plugins
     };

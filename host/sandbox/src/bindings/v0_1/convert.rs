@@ -41,6 +41,10 @@ impl<'a> WorkedOut<'a> {
     fn of(object: &'a core::Observed) -> Self {
         Self(api_version(&object.kind))
     }
+
+    fn of_related(_related: &core::Related, object: &'a core::Observed) -> Self {
+        Self::of(object)
+    }
 }
 
 fn observe<'a>(object: &'a core::Observed, WorkedOut(api_version): &'a WorkedOut<'_>) -> wit::Observed<'a> {
@@ -110,5 +114,6 @@ fn requirement(requirement: wit::Requirement) -> core::Requirement {
             wit::Selection::Name(name) => core::Selection::Name(name),
             wit::Selection::Labels(labels) => core::Selection::Labels(labels),
         },
+        metadata_only: false,
     }
 }

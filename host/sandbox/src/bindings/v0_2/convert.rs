@@ -110,6 +110,14 @@ impl<'a> WorkedOut<'a> {
         let readiness = Readiness::of_json(&object.kind, object.deleting, || &object.object);
         Self { api_version: api_version(&object.kind), readiness }
     }
+
+    fn of_related(related: &'a core::Related, object: &'a core::Observed) -> Self {
+        if related.metadata_only {
+            Self { api_version: api_version(&object.kind), readiness: Readiness::Unknown }
+        } else {
+            Self::of(object)
+        }
+    }
 }
 
 fn observe<'a>(object: &'a core::Observed, more: &'a WorkedOut<'_>) -> wit::Observed<'a> {
@@ -205,10 +213,10 @@ fn child_ref(child: wit::ChildRefResult) -> core::ChildRef {
     core::ChildRef { kind: kind(&child.kind), namespace: child.namespace, name: child.name }
 }
 
-/// A result without anything that [`super::not_built`] refuses.
+/// A result.
 ///
 /// # Errors
-/// If a part of it is not built.
+/// If a part of it is malformed.
 pub(super) fn result(result: Result<wit::Response, wit::Failure>) -> Returned<core::PluginResult> {
     Ok(match result {
         Ok(response) => {
@@ -254,5 +262,6 @@ fn requirement(requirement: wit::Requirement) -> Returned<core::Requirement> {
                 core::Selection::Labels(from_object(&json).map_err(of)?)
             }
         },
+        metadata_only: requirement.metadata_only,
     })
 }

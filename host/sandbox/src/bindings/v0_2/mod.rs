@@ -1,7 +1,6 @@
 //! Contract `windlass:plugin@0.2.0-rc.1`.
 
 mod convert;
-mod not_built;
 
 use wasmtime::Store;
 use windlass_core::contract::{Descriptor, Note, PluginResult, Request};
@@ -52,10 +51,7 @@ impl Instance {
         let beside = convert::Beside::of(request, &versions);
         let request = lists.request(request, &related, &beside);
         let result = self.windlass_plugin_reconciler().call_reconcile(&mut store, request).await;
-        let returned = |result: Result<types::Response, types::Failure>| {
-            result.as_ref().map_or(Ok(()), not_built::in_response).and_then(|()| convert::result(result))
-        };
-        (result.map(returned), store)
+        (result.map(convert::result), store)
     }
 }
 
