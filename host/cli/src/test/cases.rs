@@ -9,17 +9,20 @@ use std::time::{Duration, SystemTime};
 use anyhow::{Context as _, bail, ensure};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_core::contract::offer::Offer;
 use windlass_core::contract::{
-    CallFailure, CallReport, ChildOptions, Failure, Note, Observed, Phase, PluginResult, Related, Request, Response,
+    CallFailure, CallReport, ChildOptions, Failure, FinalizeCause, Note, Observed, Phase, PluginResult, Related,
+    Request, Response,
 };
 use windlass_core::value::difference::Difference;
+use windlass_core::value::ids::Gvk;
 use windlass_core::value::json;
 use windlass_sandbox::{Ambient, run_here};
 
 use super::property::Scenario;
 use super::world::{first_difference, or_absent};
 use crate::fields::{set, value_of};
-use crate::offline::{Offline, gvk_of};
+use crate::offline::{Described, Offline, gvk_of};
 use crate::{files, yaml};
 
 /// The clock of a case that sets none: the SDKs' test harnesses have the same.
@@ -38,12 +41,14 @@ pub enum Case {
 #[derive(Debug)]
 pub struct Golden {
     request: Request,
+    /// The optional kinds that exist, if not all.
+    kinds: Option<Vec<Gvk>>,
     now: SystemTime,
     expected: Value,
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct GoldenFile {
     /// For readers.
     #[serde(rename = "description")]
@@ -56,6 +61,15 @@ struct GoldenFile {
     config: Option<Value>,
     #[serde(default)]
     finalize: bool,
+    /// Why the parent is finalized.
+    #[serde(default)]
+    cause: FinalizeCause,
+    #[serde(default)]
+    namespace_terminating: bool,
+    /// The optional kinds that exist; all, if absent.
+    kinds: Option<Vec<Gvk>>,
+    #[serde(default)]
+    closed_namespaces: Vec<Arc<str>>,
     at: Option<String>,
 }
 
@@ -135,7 +149,8 @@ impl Golden {
     /// # Errors
     /// If the request is malformed.
     pub fn new(request: Value) -> anyhow::Result<Self> {
-        let GoldenFile { parent, children, related, config, finalize, at, .. } = serde_json::from_value(request)?;
+        let file: GoldenFile = serde_json::from_value(request)?;
+        let GoldenFile { parent, children, related, config, finalize, at, .. } = file;
         let mut children = children.iter().map(observed).collect::<anyhow::Result<Vec<_>>>()?;
         children.sort_by_key(|one| {
             (one.kind.api_version(), one.kind.kind.clone(), one.namespace.clone(), one.name.clone())
@@ -153,8 +168,12 @@ impl Golden {
                 children,
                 related: related.collect::<anyhow::Result<_>>()?,
                 config: config.map(|config| config.to_string().into_bytes().into()),
+                cause: file.cause,
+                namespace_terminating: file.namespace_terminating,
+                offer: Arc::new(Offer { closed_namespaces: file.closed_namespaces, ..Offer::default() }),
                 ..Request::about(if finalize { Phase::Finalize } else { Phase::Sync }, parent_of(parent))
             },
+            kinds: file.kinds,
             now,
             expected: Value::Null,
         })
@@ -165,15 +184,23 @@ impl Golden {
         Self { expected, ..self }
     }
 
+    /// The request, as a plugin that is described so gets it.
+    fn request_to(&self, described: &Described) -> Request {
+        let request = described.at(self.now, self.request.clone());
+        let kinds = self.kinds.clone().unwrap_or_else(|| request.offer.kinds.clone());
+        let closed_namespaces = self.request.offer.closed_namespaces.clone();
+        Request { offer: Arc::new(Offer { kinds, closed_namespaces }), ..request }
+    }
+
     /// Where the response differs from the expected one. Values that depend on random numbers are not compared, because
     /// those of the sandbox differ from those of the SDKs' harnesses. With `is_shared`, only the field of an `invalid`
     /// or `failed` failure is compared.
     pub fn problem(&self, offline: &Offline, is_shared: bool) -> Option<String> {
         let call = |seed: u8| {
             let ambient = Ambient { seed: [seed; 32], now: self.now };
-            let request = offline.at(self.now, self.request.clone());
-            let (result, report) = run_here(offline.component.reconcile(&request, &offline.limits, ambient));
-            document(result, report, offline.limits.json_depth)
+            let request = self.request_to(&offline.described);
+            let (result, report) = run_here(offline.component.reconcile(&request, &offline.described.limits, ambient));
+            document(result, report, offline.described.limits.json_depth)
         };
         let (mut actual, other) = match (call(7), call(8)) {
             (Ok(actual), Ok(other)) => (actual, other),
@@ -269,6 +296,8 @@ fn options(response: &Response) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::contract::{Descriptor, Parent};
+
     use super::*;
 
     #[test]
@@ -282,6 +311,26 @@ mod tests {
         assert!(matches!(cases.as_slice(), [(a, Case::Golden(_)), (b, Case::Property(_))] if a == "a" && b == "b"));
         write("c.answer.yaml", "children: []\n");
         assert!(read(folder.path()).expect_err("no request").to_string().contains("c.answer.yaml"));
+    }
+
+    #[test]
+    fn case_of_a_clean_up_says_why_and_which_kinds_and_namespaces_there_are() {
+        let monitor = json!({"apiVersion": "a.example/v1", "kind": "Monitor"});
+        let case = |more: Value| {
+            let mut case = json!({"description": "", "parent": {"metadata": {"name": "a"}}, "finalize": true});
+            case.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+            let kind = Gvk::from_api_version("a.example/v1", "Monitor");
+            let parent = Parent::Existing(Gvk::from_api_version("v1", "Namespace"));
+            let descriptor = Descriptor { optional: vec![kind], ..Descriptor::about("a", "1.0.0", parent) };
+            Golden::new(case).expect("a case").request_to(&Described::new(descriptor).expect("a plugin"))
+        };
+        let plain = case(json!({}));
+        assert_eq!((plain.cause, plain.namespace_terminating), (FinalizeCause::Deleted, false));
+        assert_eq!(json!(plain.offer.kinds), json!([monitor]));
+        let other = case(json!({"cause": "leftSelector", "kinds": [], "closedNamespaces": ["kube-system"]}));
+        assert_eq!((other.cause, other.offer.kinds.len()), (FinalizeCause::LeftSelector, 0));
+        assert_eq!(json!(other.offer.closed_namespaces.len()), json!(1));
+        assert!(case(json!({"namespaceTerminating": true})).namespace_terminating);
     }
 
     #[test]
