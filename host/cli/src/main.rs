@@ -11,6 +11,7 @@ mod dev;
 mod diff;
 mod explain;
 mod generate;
+mod harness;
 mod inspect;
 mod install;
 mod new;
@@ -94,6 +95,9 @@ enum Command {
     Remove(remove::Args),
     /// Print completions for a shell
     Completion(completion::Args),
+    /// Check a call in a native test of a plugin as the host would (used by the SDKs' test harnesses)
+    #[command(hide = true)]
+    Harness(harness::Args),
     /// Print generated manifests (used by `cargo xtask codegen`)
     #[command(hide = true)]
     Generate(generate::Args),
@@ -142,6 +146,7 @@ fn main() -> ExitCode {
         Command::Remove(args) => remove::main(&args),
         Command::Completion(args) => completion::main(&args),
         Command::Generate(args) => generate::main(&args),
+        Command::Harness(args) => harness::main(&args),
         Command::Compile => return windlass_sandbox::compile::child_main(),
     };
     match result {

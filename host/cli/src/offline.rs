@@ -28,10 +28,37 @@ use windlass_sandbox::{Component, run_here};
 
 use super::fields::{object_of, set};
 
-/// A component, and what is known of its parents without a cluster.
+/// A component, and what is known of it without a cluster.
 pub struct Offline {
     /// The component.
     pub component: Arc<Component>,
+    /// What is known of it.
+    pub described: Described,
+}
+
+impl Offline {
+    /// Prepares calls of a component.
+    ///
+    /// # Errors
+    /// If the descriptor names no valid parent kind or plugin.
+    pub fn new(component: Arc<Component>) -> anyhow::Result<Self> {
+        let described = Described::new(component.descriptor().clone())?;
+        Ok(Self { component, described })
+    }
+
+    /// The same, in a cluster that does not serve these optional kinds.
+    ///
+    /// # Errors
+    /// If the component does not declare one of them as optional.
+    pub fn without(self, absent: Vec<Gvk>) -> anyhow::Result<Self> {
+        Ok(Self { described: self.described.without(absent)?, ..self })
+    }
+}
+
+/// What a plugin says of itself, and what follows from that without a cluster.
+pub struct Described {
+    /// The descriptor.
+    pub descriptor: Descriptor,
     /// The declared parent kind.
     pub declared: DeclaredParent,
     /// The parent kind.
@@ -43,16 +70,15 @@ pub struct Offline {
     pub limits: Limits,
 }
 
-impl Offline {
-    /// Prepares calls of a component.
+impl Described {
+    /// What follows from a descriptor.
     ///
     /// # Errors
-    /// If the descriptor names no valid parent kind or plugin.
-    pub fn new(component: Arc<Component>) -> anyhow::Result<Self> {
-        let descriptor = component.descriptor();
-        let declared = DeclaredParent::of(descriptor).map_err(anyhow::Error::msg)?;
+    /// If it names no valid parent kind or plugin.
+    pub fn new(descriptor: Descriptor) -> anyhow::Result<Self> {
+        let declared = DeclaredParent::of(&descriptor).map_err(anyhow::Error::msg)?;
         let (kind, plugin) = (Arc::new(declared.kind().clone()), descriptor.name.parse()?);
-        Ok(Self { component, declared, kind, plugin, absent: Vec::new(), limits: Limits::default() })
+        Ok(Self { descriptor, declared, kind, plugin, absent: Vec::new(), limits: Limits::default() })
     }
 
     /// The same, in a cluster that does not serve these optional kinds.
@@ -60,7 +86,7 @@ impl Offline {
     /// # Errors
     /// If the component does not declare one of them as optional.
     pub fn without(self, absent: Vec<Gvk>) -> anyhow::Result<Self> {
-        let optional = &self.descriptor().optional;
+        let optional = &self.descriptor.optional;
         match absent.iter().find(|kind| !optional.contains(kind)) {
             None => Ok(Self { absent, ..self }),
             Some(kind) if optional.is_empty() => bail!("{kind} is not optional: the component has no optional kinds"),
@@ -69,11 +95,6 @@ impl Offline {
                 bail!("{kind} is not optional: the optional kinds of the component are {}", optional.join(", "))
             }
         }
-    }
-
-    /// The component's descriptor.
-    pub fn descriptor(&self) -> &Descriptor {
-        self.component.descriptor()
     }
 
     /// The schema of the parent kind, if the component carries its CRD.
@@ -86,7 +107,7 @@ impl Offline {
     /// # Errors
     /// If it does not fit the schema that the component declares; the message has the paths.
     pub fn check_config(&self, config: Option<&[u8]>) -> anyhow::Result<()> {
-        windlass_core::plugin::config::check(self.descriptor().config_schema.as_deref(), config)
+        windlass_core::plugin::config::check(self.descriptor.config_schema.as_deref(), config)
             .map_err(anyhow::Error::msg)
     }
 
@@ -121,18 +142,18 @@ impl Offline {
     /// A request at this time, if the component asks for the time.
     pub fn at(&self, time: SystemTime, request: Request) -> Request {
         let since = time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let now = self.descriptor().clock.then(|| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
+        let now = self.descriptor.clock.then(|| u64::try_from(since.as_millis()).unwrap_or(u64::MAX));
         Request { now, offer: self.offer(), ..request }
     }
 
     /// What a component is offered without a cluster: all its optional kinds exist, but for those that a user leaves out.
     fn offer(&self) -> Arc<Offer> {
-        let kinds = self.descriptor().optional.iter().filter(|kind| !self.absent.contains(kind));
+        let kinds = self.descriptor.optional.iter().filter(|kind| !self.absent.contains(kind));
         Arc::new(Offer { kinds: kinds.cloned().collect(), ..Offer::default() })
     }
 
     fn presence(&self, kind: &Gvk) -> Presence {
-        match (self.absent.contains(kind), self.descriptor().optional.contains(kind)) {
+        match (self.absent.contains(kind), self.descriptor.optional.contains(kind)) {
             (true, _) => Presence::Absent,
             (false, true) => Presence::Served,
             (false, false) => Presence::Required,
@@ -154,7 +175,7 @@ impl Offline {
         snapshot.offer = self.offer();
         snapshot.fit(self.limits.request_bytes);
         let parent = snapshot.parent.key.clone();
-        let mut asking = Asking { offline: self, parent, known, find, call };
+        let mut asking = Asking { described: self, parent, known, find, call };
         let rounds = Rounds::starting_with(Needs::default());
         let responded = run_here(respond(&mut asking, &mut snapshot, rounds, self.limits.request_bytes));
         responded.map(|(response, _)| response)
@@ -168,10 +189,23 @@ impl Offline {
         desired::validate(response, parent, &self.grants(response), &self.limits)
     }
 
+    /// Checks the requirements of a response as the host does. `known`: objects that show whether their kinds are namespaced.
+    ///
+    /// # Errors
+    /// The first requirement that the host refuses.
+    pub fn check_requirements(
+        &self,
+        required: &[Requirement],
+        parent: &ObjectKey,
+        known: &[Arc<Object>],
+    ) -> Result<(), Refusal> {
+        self.read_grants(known, required).resolve(required, parent, self.limits.requirements).map(drop)
+    }
+
     /// Read grants without a Plugin and a cluster: every namespace may be read. Whether a kind is namespaced follows
     /// from its given objects; if there are none, from the requirements or the parent.
     fn read_grants(&self, known: &[Arc<Object>], required: &[Requirement]) -> ReadGrants {
-        let grants = self.descriptor().related.iter().map(|kind| {
+        let grants = self.descriptor.related.iter().map(|kind| {
             let mut known = known.iter().filter(|object| *object.kind == *kind).peekable();
             let of_known = || known.clone().filter_map(|object| object.key.namespace.clone()).collect();
             let of_one = |one: &Requirement| match &one.namespaces {
@@ -204,7 +238,7 @@ impl Offline {
             .filter(|child| child.pointer("/metadata/namespace").is_some_and(Value::is_string))
             .map(|child| gvk_of(&child))
             .collect();
-        let grants = self.descriptor().children.iter().map(|rule| Grant {
+        let grants = self.descriptor.children.iter().map(|rule| Grant {
             kind: Arc::new(rule.kind.clone()),
             namespaced: namespaced || placed.contains(&rule.kind),
             update: rule.update.clone(),
@@ -219,7 +253,7 @@ impl Offline {
 
 /// The calls for one parent without a host.
 struct Asking<'a, F, C> {
-    offline: &'a Offline,
+    described: &'a Described,
     parent: ObjectKey,
     known: &'a [Arc<Object>],
     find: F,
@@ -237,8 +271,8 @@ where
     }
 
     fn resolve(&self, required: &[Requirement]) -> Result<Vec<Need>, Refusal> {
-        let granted = self.offline.read_grants(self.known, required);
-        granted.resolve(required, &self.parent, self.offline.limits.requirements)
+        let granted = self.described.read_grants(self.known, required);
+        granted.resolve(required, &self.parent, self.described.limits.requirements)
     }
 
     fn serve(&mut self, needs: &Needs) -> impl Future<Output = Result<Vec<Served>, Problem>> + Send {

@@ -80,33 +80,33 @@ impl Scope {
         let offline = Offline::new(component)?;
         let plugin = match &args.plugin {
             Some(name) => name.clone(),
-            None => offline.descriptor().name.parse()?,
+            None => offline.described.descriptor.name.parse()?,
         };
         let installed = installed(&client, &plugin).await?;
-        let settings = installed.as_ref().map(|plugin| settings_of(plugin, offline.descriptor()));
+        let settings = installed.as_ref().map(|plugin| settings_of(plugin, &offline.described.descriptor));
         let settings = settings.transpose().map_err(|problem| anyhow::anyhow!("Plugin {plugin}: {problem}"))?;
         let live_config = installed.as_ref().map(config_of).transpose()?.flatten();
         let config = config(args.config.as_deref())?.or_else(|| live_config.clone());
-        offline.check_config(config.as_deref())?;
+        offline.described.check_config(config.as_deref())?;
         let live_digest = installed.as_ref().and_then(|plugin| plugin.status.as_ref()?.active_digest.clone());
         let is_new = live_digest != Some(digest.to_string()) || config != live_config;
 
         let discovery = Discovery::new(client.clone());
         let (parents, scope) = parent_kind(&discovery, &offline).await?;
-        let shape = match offline.declared.crd() {
+        let shape = match offline.described.declared.crd() {
             Some(carried) => shape_of(&client, carried).await?,
             None => StatusShape::NONE,
         };
         let is_namespaced = scope == KindScope::Namespaced;
         let host_namespace = HostNamespace::new(&args.host.host_namespace);
         let spec_grants = installed.as_ref().map(|plugin| plugin.spec.grants.spec_grants()).unwrap_or_default();
-        let descriptor = offline.descriptor();
+        let descriptor = &offline.described.descriptor;
         let ungranted = ungranted(&offline, &spec_grants, is_namespaced);
         let granted = resolve_grants(&discovery, descriptor, &spec_grants, is_namespaced, &host_namespace).await;
         let granted = granted.map_err(|problem| anyhow::anyhow!(problem.message))?;
         let reads = resolve_reads(&discovery, descriptor, &spec_grants, &host_namespace).await;
         let reads = reads.map_err(|problem| anyhow::anyhow!(problem.message))?;
-        let limits = installed.as_ref().map(limits_of).transpose()?.unwrap_or_else(|| offline.limits.clone());
+        let limits = installed.as_ref().map(limits_of).transpose()?.unwrap_or_else(|| offline.described.limits.clone());
         let mark_key = if is_namespaced { None } else { mark_key(&client, &args.host.host_namespace).await? };
         let is_one = is_namespaced && !args.all_namespaces;
         let namespace = if is_one { Some(args.namespace.find(&args.component.options.cluster).await?) } else { None };
@@ -145,7 +145,7 @@ impl Scope {
     /// not fit its schema.
     pub fn with_defaults(&self, stored: &Value) -> (Value, Vec<String>) {
         let mut filled = stored.clone();
-        let Some(schema) = self.offline.schema() else { return (filled, Vec::new()) };
+        let Some(schema) = self.offline.described.schema() else { return (filled, Vec::new()) };
         schema::fill_in(schema, &mut filled);
         let problems = schema::problems(schema, &filled);
         (filled, problems)
@@ -160,11 +160,11 @@ impl Scope {
 
 /// The terms of a component as this Plugin. A diff compares no hashes of different terms.
 fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings: Option<Settings>) -> Terms {
-    let descriptor = offline.descriptor();
+    let descriptor = &offline.described.descriptor;
     Terms {
         name: plugin.clone(),
-        parents: offline.kind.clone(),
-        owns_kind: offline.declared.crd().is_some(),
+        parents: offline.described.kind.clone(),
+        owns_kind: offline.described.declared.crd().is_some(),
         status_writer: StatusWriter::Host,
         shape: StatusShape::NONE,
         call_inputs: digest,
@@ -185,7 +185,7 @@ fn terms_of(plugin: &PluginName, (offline, digest): (&Offline, Digest), settings
 
 /// A note if the Plugin does not grant the existing kind of the parents.
 fn ungranted(offline: &Offline, grants: &SpecGrants, namespaced: bool) -> Option<String> {
-    let kinds = Declared::of(&offline.declared, offline.descriptor());
+    let kinds = Declared::of(&offline.described.declared, &offline.described.descriptor);
     let (what, flag) = kinds.ungranted_parent(grants, namespaced)?;
     Some(format!(
         "the host changes nothing, because {what}. If you trust the component with that, push it with --grant {flag}"
@@ -211,14 +211,14 @@ async fn installed(client: &Client, name: &PluginName) -> anyhow::Result<Option<
 
 /// The parent kind in the component's version.
 async fn parent_kind(discovery: &Discovery, offline: &Offline) -> anyhow::Result<(ApiResource, KindScope)> {
-    let kind = &offline.kind;
+    let kind = &offline.described.kind;
     match discovery.find(kind).await {
         Ok((resource, capabilities)) => return Ok((resource, capabilities.scope)),
         Err(error) if is_missing(&error) => {}
         Err(error) => return Err(plain(error)).with_context(|| format!("{kind} could not be looked up")),
     }
     let other = discovery.find_any_version(kind).await.map_err(plain);
-    match (other.with_context(|| format!("{kind} could not be looked up"))?, offline.declared.crd()) {
+    match (other.with_context(|| format!("{kind} could not be looked up"))?, offline.described.declared.crd()) {
         (Some((ApiResource { api_version, .. }, _)), _) => bail!(
             "the cluster serves {} as {api_version}, but the component is written for {kind}; compare with a component for \
              {api_version}",

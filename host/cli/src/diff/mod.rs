@@ -112,7 +112,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let parents = parents::list(args, &scope).await?;
         if let (Some(name), true) = (&args.name, parents.selected.is_empty() && parents.notes.is_empty()) {
             let place = scope.namespace.as_deref().map(|namespace| format!(" in namespace {namespace}"));
-            bail!("{} {name} does not exist{}", scope.offline.kind.kind, place.unwrap_or_default());
+            bail!("{} {name} does not exist{}", scope.offline.described.kind.kind, place.unwrap_or_default());
         }
         let mut report = Report::new(args, external);
         parents.notes.iter().for_each(|note| err!("note: {note}"));

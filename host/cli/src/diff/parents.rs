@@ -67,8 +67,8 @@ impl Children {
 /// # Errors
 /// If the objects of a kind cannot be listed; the message names the kind.
 pub async fn list(args: &Args, scope: &Scope) -> anyhow::Result<Parents> {
-    let kind = &scope.offline.kind;
-    let of_component = &scope.offline.descriptor().selector;
+    let kind = &scope.offline.described.kind;
+    let of_component = &scope.offline.described.descriptor.selector;
     let annotations = of_component.annotations().map(str::parse::<Selector>).transpose()?;
     let of_component = of_component.labels();
     let of_component = of_component.map(|selector| ("the component's selector", selector.to_owned()));
@@ -185,7 +185,7 @@ async fn children(scope: &Scope) -> anyhow::Result<Children> {
 /// that are gone, if the user may list the Plugins that exist.
 async fn selector_of_children(scope: &Scope) -> anyhow::Result<String> {
     let own = format!("{LABEL_PLUGIN}={}", scope.plugin);
-    if scope.offline.declared.crd().is_none() {
+    if scope.offline.described.declared.crd().is_none() {
         return Ok(own);
     }
     let plugins = match Api::<Plugin>::all(scope.client.clone()).list_metadata(&ListParams::default()).await {

@@ -206,7 +206,8 @@ impl<'a> Dry<'a> {
         json_patch::merge(&mut after, &nested(Value::Null));
         json_patch::merge(&mut after, &nested(of_field));
         written = after;
-        let parent = Object::from_api(&self.scope.offline.kind, &self.scope.with_defaults(&written).0.to_string());
+        let parent =
+            Object::from_api(&self.scope.offline.described.kind, &self.scope.with_defaults(&written).0.to_string());
         let parent = parent.map_err(|error| Refused::Unsent(unavailable(error.to_string())))?;
         seen.change_parent(Arc::new(parent), written);
         Ok(ack)
@@ -300,7 +301,9 @@ impl Writing for Dry<'_> {
     fn read<'a>(&'a self, what: Read<'a>) -> Later<'a, Result<Option<Object>, Refused>> {
         Box::pin(async move {
             let (kind, key, resource) = match what {
-                Read::Parent(key) | Read::FormerParent(key) => (&self.scope.offline.kind, key, &self.scope.parents),
+                Read::Parent(key) | Read::FormerParent(key) => {
+                    (&self.scope.offline.described.kind, key, &self.scope.parents)
+                }
                 Read::Child(child, _) => (&child.kind, &child.key, self.resource(child).map_err(Refused::Unsent)?),
             };
             let found = object(&self.scope.client, (kind, resource), key).await;

@@ -113,10 +113,10 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     }
     check_standard_input(args.parents.iter().chain(&args.children).chain(&args.related).chain(&args.config))?;
     let offline = Offline::new(args.component.load()?)?.without(args.without.clone())?;
-    let (parents, beside) = read_parents(&args.parents, &offline.kind)?;
+    let (parents, beside) = read_parents(&args.parents, &offline.described.kind)?;
     let input = Input::read(args, beside, parents.len() > 1)?;
-    offline.check_config(input.config.as_deref())?;
-    if !args.no_validate && offline.schema().is_some_and(schema::has_rules) {
+    offline.described.check_config(input.config.as_deref())?;
+    if !args.no_validate && offline.described.schema().is_some_and(schema::has_rules) {
         err!("note: the CRD has CEL rules, which are not evaluated here");
     }
     if input.has_several {
@@ -142,7 +142,7 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
     let Given { file, mut object } = given;
     let name = title(&object);
     let whose = format!("{name} in {}", file.display());
-    let schema = offline.schema();
+    let schema = offline.described.schema();
     if let Some(schema) = schema.filter(|_| !args.no_validate) {
         schema::fill_in(schema, &mut object);
         let problems = schema::problems(schema, &object);
@@ -158,10 +158,10 @@ fn render_one(args: &Args, offline: &Offline, input: &Input, given: Given) -> an
     }
     let children = input.children_of(&object);
     let parent_name = if input.has_several { Some(&*name) } else { None };
-    let parent = offline.parent(object.clone()).with_context(|| format!("{whose} is not a valid parent"))?;
+    let parent = offline.described.parent(object.clone()).with_context(|| format!("{whose} is not a valid parent"))?;
     let mut response = render(args, offline, input, (parent, children), parent_name)?;
     if let Some(status) = response.get_mut("status").filter(|status| !status.is_null()) {
-        keep_status(schema, offline.declared.crd().is_some(), status);
+        keep_status(schema, offline.described.declared.crd().is_some(), status);
     }
     let failure = response.pointer("/failure/message").and_then(Value::as_str);
     let code = if failure.is_some() { INPUT_REJECTED } else { 0 };
@@ -189,7 +189,7 @@ fn render(
     (parent, children): (Object, Vec<Value>),
     parent_name: Option<&str>,
 ) -> anyhow::Result<Value> {
-    let parent_ref = offline.parent_ref(&parent);
+    let parent_ref = offline.described.parent_ref(&parent);
     let children = children.into_iter().map(|child| existing_child(child, &parent_ref));
     let children = children.collect::<anyhow::Result<Vec<_>>>()?;
     let snapshot = Snapshot::new(parent_ref.clone(), Arc::new(parent), children, input.config.clone(), |_| false);
@@ -199,16 +199,16 @@ fn render(
     let call = |snapshot: &Snapshot| {
         // A fixed seed, so that the same input gives the same output.
         let ambient = Ambient::now([0; 32]);
-        let request = offline.at(SystemTime::now(), snapshot.request(phase));
-        let (result, report) = run_here(offline.component.reconcile(&request, &offline.limits, ambient));
+        let request = offline.described.at(SystemTime::now(), snapshot.request(phase));
+        let (result, report) = run_here(offline.component.reconcile(&request, &offline.described.limits, ambient));
         print_logs(&report, parent_name);
         result
     };
-    let response = match offline.settle(snapshot, related, find, call) {
+    let response = match offline.described.settle(snapshot, related, find, call) {
         Ok(response) => response,
         Err(stopped) => return Ok(without_response(&stopped)),
     };
-    let desired = match offline.validate(&response, &parent_ref) {
+    let desired = match offline.described.validate(&response, &parent_ref) {
         Ok(desired) => desired,
         Err(refusal) => return Ok(failed("refused", &refusal.to_string())),
     };

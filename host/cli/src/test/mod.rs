@@ -56,7 +56,8 @@ const DEADLINE: Duration = Duration::from_secs(10);
   windlass test build/greeting.wasm --junit report.xml
 
 Golden cases: NAME.yaml has `description`, `parent` and optionally `children`, `related` (by requirement), `config`, \
-`finalize` and `at` (the time). NAME.answer.yaml has the expected response; the SDKs' test harnesses write and read the same \
+`finalize` (with `cause`: deleted, leftSelector or leftNamespaces, and `namespaceTerminating`), `kinds` (the optional kinds that exist; all, \
+if absent), `closedNamespaces` and `at` (the time). NAME.answer.yaml has the expected response; the SDKs' test harnesses write and read the same \
 files. The documents are compared, without values that depend on random numbers. An object may also be a text with its JSON, \
 which the plugin gets as it is.
 
@@ -137,10 +138,10 @@ pub struct Args {
 /// Runs the tests, and prints their results.
 pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
     let mut offline = Offline::new(args.component.load()?)?;
-    offline.limits.deadline = DEADLINE;
+    offline.described.limits.deadline = DEADLINE;
     let config = manifests::config(args.config.as_deref())?;
     if config.is_some() {
-        offline.check_config(config.as_deref())?;
+        offline.described.check_config(config.as_deref())?;
     }
     let tested = Tested::new(&offline, config.clone());
     let mut kind = tested.kind();
@@ -159,7 +160,7 @@ pub fn main(args: &Args) -> anyhow::Result<ExitCode> {
         let runs = Runs { number: runs, seed, except: &args.except, save: &args.save };
         results.extend(properties::results(&tested, &kind, runs)?);
     }
-    let descriptor = offline.descriptor();
+    let descriptor = &offline.described.descriptor;
     if let Some(file) = &args.junit {
         let report = junit::xml(&descriptor.name, &results)?;
         fs::write(file, report).with_context(|| format!("cannot write {}", file.display()))?;
@@ -176,7 +177,7 @@ fn examples(offline: &Offline, kind: &ParentKind, files: &[PathBuf]) -> anyhow::
     if files.is_empty() {
         return Ok(Vec::new());
     }
-    let (given, _) = read_parents(files, &offline.kind)?;
+    let (given, _) = read_parents(files, &offline.described.kind)?;
     given
         .into_iter()
         .map(|Given { file, mut object }| {
@@ -186,7 +187,7 @@ fn examples(offline: &Offline, kind: &ParentKind, files: &[PathBuf]) -> anyhow::
                 let (title, file) = (title(&object), file.display());
                 bail!("{title} in {file} does not fit the schema of the CRD: {}", problems.join("; "));
             }
-            Ok(offline.completed(object))
+            Ok(offline.described.completed(object))
         })
         .collect()
 }

@@ -37,29 +37,29 @@ pub struct Tested<'a> {
 impl<'a> Tested<'a> {
     /// Prepares calls of a component with this `spec.config`.
     pub fn new(offline: &'a Offline, config: Option<Arc<[u8]>>) -> Self {
-        let version = offline.declared.crd().and_then(|crd| storage_of(crd.json()));
+        let version = offline.described.declared.crd().and_then(|crd| storage_of(crd.json()));
         // For a kind whose CRD the component does not carry, the host writes no status.
         Self { offline, config, shape: version.map_or(StatusShape::NONE, status_shape) }
     }
 
     /// The kind of the component's parents.
     pub fn kind(&self) -> ParentKind {
-        let kind = &self.offline.kind;
-        let selector = self.offline.descriptor().selector.labels().and_then(|selector| selector.parse().ok());
+        let kind = &self.offline.described.kind;
+        let selector = self.offline.described.descriptor.selector.labels().and_then(|selector| selector.parse().ok());
         ParentKind {
             api_version: kind.api_version(),
             kind: kind.kind.to_string(),
-            schema: self.offline.schema().cloned(),
+            schema: self.offline.described.schema().cloned(),
             labels: selector.as_ref().map(labels_of).unwrap_or_default(),
-            namespaced: self.offline.is_namespaced(),
+            namespaced: self.offline.described.is_namespaced(),
             examples: Examples::default(),
         }
     }
 
     fn try_call(&self, input: Input<'_>) -> anyhow::Result<CallResult> {
         let Input { world, phase, stock, seed, is_reversed } = input;
-        let parent = Arc::new(self.offline.parent(world.parent.clone())?);
-        let parent_ref = self.offline.parent_ref(&parent);
+        let parent = Arc::new(self.offline.described.parent(world.parent.clone())?);
+        let parent_ref = self.offline.described.parent_ref(&parent);
         let children = world
             .live
             .iter()
@@ -76,7 +76,7 @@ impl<'a> Tested<'a> {
         };
         let call = |snapshot: &Snapshot| {
             let time = SystemTime::UNIX_EPOCH + Duration::from_secs(world.now);
-            let mut request = self.offline.at(time, snapshot.request(phase));
+            let mut request = self.offline.described.at(time, snapshot.request(phase));
             if is_reversed {
                 request.children.reverse();
                 request.related.iter_mut().for_each(|related| related.objects.reverse());
@@ -88,15 +88,15 @@ impl<'a> Tested<'a> {
                 Seed::OtherFixed => [8; 32],
             };
             let ambient = Ambient { seed, now: time };
-            let (result, report) = run_here(component.reconcile(&request, &self.offline.limits, ambient));
+            let (result, report) = run_here(component.reconcile(&request, &self.offline.described.limits, ambient));
             is_impure.set(is_impure.get() || report.impure);
             result
         };
-        let response = match self.offline.settle(snapshot, &[], find, call) {
+        let response = match self.offline.described.settle(snapshot, &[], find, call) {
             Ok(response) => response,
             Err(stopped) => return Ok(without_response(stopped, has_related.get())),
         };
-        let desired = match self.offline.validate(&response, &parent_ref) {
+        let desired = match self.offline.described.validate(&response, &parent_ref) {
             Ok(desired) => desired,
             Err(rejection) => return Ok(CallResult::Rejected(rejection.to_string())),
         };
@@ -117,7 +117,7 @@ impl<'a> Tested<'a> {
 
     /// A status as the API server stores it.
     fn stored(&self, mut status: Value) -> Value {
-        if let Some(schema) = self.offline.schema().and_then(|schema| schema.pointer("/properties/status")) {
+        if let Some(schema) = self.offline.described.schema().and_then(|schema| schema.pointer("/properties/status")) {
             schema::prune(schema, &mut status);
             schema::fill_in(schema, &mut status);
         }
@@ -132,7 +132,7 @@ impl Plugin for Tested<'_> {
     }
 
     fn finalizes(&self) -> bool {
-        self.offline.descriptor().finalizes
+        self.offline.described.descriptor.finalizes
     }
 }
 

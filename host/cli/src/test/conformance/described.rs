@@ -23,13 +23,13 @@ fn fits(pattern: &str, text: &str) -> bool {
 
 /// The first problem of a component's descriptor.
 pub fn problem(offline: &Offline) -> Option<String> {
-    let descriptor = offline.descriptor();
-    match run_here(offline.component.describe(&offline.limits)).0 {
+    let descriptor = &offline.described.descriptor;
+    match run_here(offline.component.describe(&offline.described.limits)).0 {
         Ok(again) if again == *descriptor => {}
         Ok(_) => return Some("describe returns another descriptor in a second call".to_owned()),
         Err(failure) => return Some(format!("describe fails in a second call: {failure}")),
     }
-    let crd = offline.declared.crd();
+    let crd = offline.described.declared.crd();
     names(descriptor)
         .or_else(|| crd.and_then(|crd| crd_problem(crd.json())))
         .or_else(|| descriptor.config_schema.as_deref().and_then(config_schema))

@@ -69,7 +69,7 @@ pub fn results(offline: &Offline, kind: &ParentKind, config: Option<&Config>) ->
         let variation = Variation::parse(text).with_context(|| format!("the case {name}"))?;
         results.push(varied(offline, kind, (name, &variation), &bases, config));
     }
-    if (&*offline.kind.group, &*offline.kind.kind) == PROBE {
+    if (&*offline.described.kind.group, &*offline.described.kind.kind) == PROBE {
         for (name, request, response) in windlass_conformance::probe() {
             let parsed = |text| yaml::only(text).with_context(|| format!("the case {name}"));
             let golden = Golden::new(parsed(request)?).with_context(|| format!("the case {name}"))?;
@@ -114,7 +114,7 @@ fn varied(
     let base = if variation.fields == FieldsOf::All { all } else { required };
     let parents = variation.parents(kind, base);
     let name = format!("any/{name}");
-    let descriptor = offline.descriptor();
+    let descriptor = &offline.described.descriptor;
     let has_children = variation.children.is_none() || !descriptor.children.is_empty();
     if parents.is_empty() || !has_children || (variation.deleted && !descriptor.finalizes) {
         let detail = "the plugin has nothing to vary in this way".to_owned();
@@ -148,7 +148,7 @@ fn varied(
 
 /// The config of a case, and whether the plugin must accept it. A plugin may reject a config with an unknown field.
 fn config_of(offline: &Offline, of: Option<ConfigOf>, given: Option<&Config>) -> (Option<Config>, bool) {
-    let schema = offline.descriptor().config_schema.as_deref();
+    let schema = offline.described.descriptor.config_schema.as_deref();
     let schema = schema.and_then(|schema| serde_json::from_slice::<Value>(schema).ok()).unwrap_or_default();
     let bytes = |config: Value| Some(Config::from(config.to_string().into_bytes()));
     let mut defaults = json!({});

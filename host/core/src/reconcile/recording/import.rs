@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Document, Exchange, RecordedRequest};
+use super::{Document, Exchange, RecordedRequest, RecordedResponse};
 use crate::contract::offer::Offer;
 use crate::contract::snapshot::Parts;
 use crate::contract::{
@@ -81,6 +81,26 @@ fn observed(document: &Document) -> Result<Observed, NotARequest> {
         deleting: deletion_timestamp.is_some(),
         object: bytes(document),
     })
+}
+
+impl RecordedResponse {
+    /// The response, before validation.
+    pub fn into_response(self) -> Response {
+        let bytes = |document: Document| document.get().as_bytes().to_vec();
+        Response {
+            children: self.children.into_iter().map(bytes).collect(),
+            options: self.options,
+            keep: self.keep,
+            waiting: self.waiting,
+            status: self.status.map(bytes),
+            requeue: self.requeue_ms,
+            requeue_at: self.requeue_at_ms,
+            events: self.events,
+            requirements: self.requirements,
+            http: self.http,
+            finalized: self.finalized,
+        }
+    }
 }
 
 impl Exchange {
