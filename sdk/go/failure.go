@@ -6,41 +6,36 @@ import (
 	"reflect"
 	"strings"
 	"syscall"
-	"time"
 
 	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/schema"
 )
 
-// Failure is an error that tells the host what to do: [Invalid], [Retry] or [Failed] make one. After a failure the host writes
-// and deletes no child. Every other error that Reconcile returns is handled as [Failed] with its text.
+// Failure is an error that tells the host what to do: [Invalid] or [Failed] makes one. After a failure the host writes and
+// deletes no child. Every other error that Reconcile returns is handled as [Failed] with its text. A plugin that only waits returns
+// a response ([Wait]).
 type Failure struct {
 	kind  contract.FailureKind
 	cause error
-	after time.Duration
 }
 
 // Error returns the message, which users read in the parent's condition.
 func (f *Failure) Error() string { return f.cause.Error() }
 
-// Unwrap returns the error that the message wraps with %w.
-func (f *Failure) Unwrap() error { return errors.Unwrap(f.cause) }
+// Unwrap returns the error that has the message.
+func (f *Failure) Unwrap() error { return f.cause }
 
 // Invalid is the failure of a parent whose spec is invalid. It names the field from the root, and what would be valid: users
-// read "spec.ports[1].name: is required" in the parent's condition (Stalled=True, reason InvalidSpec). The host does not call
-// again before the parent changes; in a call to clean up, it calls again with backoff.
+// read "spec.ports[1].name: is required" in the parent's condition (Stalled=True, reason InvalidSpec). An empty field stands for
+// the parent as a whole. The host does not call again before the parent changes; in a call to clean up, it calls again with
+// backoff.
 func Invalid(field, format string, arguments ...any) *Failure {
-	return &Failure{kind: contract.Invalid, cause: fmt.Errorf("%s: %w", field, fmt.Errorf(format, arguments...))}
-}
-
-// Retry is the failure of a call that waits for something, which the message names. The host calls again after this time, at
-// least one second.
-func Retry(after time.Duration, format string, arguments ...any) *Failure {
-	return &Failure{kind: contract.Retry, cause: fmt.Errorf(format, arguments...), after: after}
+	return &Failure{contract.Invalid, schema.At(field, format, arguments...)}
 }
 
 // Failed is any other failure. The host calls again with exponential backoff.
 func Failed(format string, arguments ...any) *Failure {
-	return &Failure{kind: contract.Failed, cause: fmt.Errorf(format, arguments...)}
+	return &Failure{contract.Failed, fmt.Errorf(format, arguments...)}
 }
 
 // IsInvalid tells whether an error is a failure made by [Invalid].
@@ -49,26 +44,18 @@ func IsInvalid(err error) bool {
 	return isFailure && failure.kind == contract.Invalid
 }
 
-// RetryAfter returns the time after which the host calls again, and whether an error is a failure made by [Retry].
-func RetryAfter(err error) (time.Duration, bool) {
-	failure, isFailure := errors.AsType[*Failure](err)
-	if !isFailure || failure.kind != contract.Retry {
-		return 0, false
-	}
-	return failure.after, true
-}
-
 // rawFailure is a failure as the host gets it. An error that wraps a failure keeps its kind.
 func rawFailure(err error) *contract.Failure {
 	raw := &contract.Failure{Kind: contract.Failed, Message: err.Error()}
+	if IsInvalid(err) {
+		raw.Kind = contract.Invalid
+		raw.Field, raw.Message = schema.Split(err)
+	}
 	switch {
 	case isOutside(err):
 		raw.Message += ": a plugin has no network and no files"
 	case strings.Contains(raw.Message, "unknown time zone "): // The error of time.LoadLocation has no type.
 		raw.Message += `: a component has time zones if the plugin imports _ "time/tzdata"`
-	}
-	if failure, isFailure := errors.AsType[*Failure](err); isFailure {
-		raw.Kind, raw.After = failure.kind, milliseconds(failure.after)
 	}
 	return raw
 }
@@ -86,8 +73,4 @@ func isOutside(err error) bool {
 		}
 	}
 	return false
-}
-
-func milliseconds(duration time.Duration) uint64 {
-	return uint64(max(duration.Milliseconds(), 0))
 }

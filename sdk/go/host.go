@@ -15,8 +15,8 @@ func Measure(metric string, value float64, labels ...any) {
 }
 
 // Now reads the wall clock. The host does not reuse the response of a call that reads it, and a response that contains the time
-// differs in every call: [SetPhase] and [LastChange] read it only when something changed. In a test the clock stands still
-// (windlasstest.Prepared.At).
+// differs in every call: [LastChange] reads it only when something changed. A plugin whose response depends on the time uses
+// [Request.Now]. In a test the clock stands still (windlasstest.Prepared.At).
 func Now() time.Time {
 	return host.Now()
 }

@@ -34,13 +34,18 @@ type CustomResource struct {
 	Columns []Column
 	// Rules are CEL rules on the whole object. Rules on a type are returned by its method Rules ([Ruled]).
 	Rules []Rule
+	// Selector selects the objects that the plugin reconciles. Empty: all objects.
+	Selector Selector
 	// CRD is the file that windlasstest.CRD writes.
 	CRD []byte
 }
 
 func (c CustomResource) raw() contract.Parent {
-	return contract.Parent{CRD: c.CRD}
+	return contract.Parent{CRD: c.CRD, Selector: c.Selector}
 }
+
+// Selector selects parents by their labels and annotations.
+type Selector = contract.Selector
 
 // Column is a column of kubectl get.
 type Column struct {
@@ -91,10 +96,10 @@ func Positive(field string) Rule {
 type Existing struct {
 	// Kind is the kind.
 	Kind Kind
-	// Selector is a label selector in kubectl's syntax. The plugin reconciles only objects that match. Empty: all objects.
-	Selector string
+	// Selector selects the objects that the plugin reconciles. Empty: all objects.
+	Selector Selector
 }
 
 func (e Existing) raw() contract.Parent {
-	return contract.Parent{Existing: &contract.ExistingParent{Kind: e.Kind.raw(), Selector: e.Selector}}
+	return contract.Parent{Existing: &e.Kind, Selector: e.Selector}
 }

@@ -26,10 +26,18 @@ type Plugin[Spec, Status any] struct {
 	// Children are the kinds of children that the plugin may return.
 	Children []ChildRule
 	// Related are the kinds that a [Requirement] may name. The plugin reads such objects and does not own them.
-	Related []Kind
-	// Finalizes gives parents a finalizer. When a parent is deleted or leaves the label selector, the plugin is called to clean
-	// up: [Plugin.Finalize], or Reconcile without it.
+	Related []RelatedRule
+	// Finalizes gives parents a finalizer. When a parent is deleted or is no longer selected, the plugin is called to clean up:
+	// [Plugin.Finalize], or Reconcile without it.
 	Finalizes bool
+	// OrderedDeletion deletes the children of a deleted parent in reverse order of their stages ([ChildOptions.Stage]), each stage
+	// gone before the next; with Finalizes, once the plugin has cleaned up.
+	OrderedDeletion bool
+	// ReadyMeans is what Ready=True of a parent means; [ReadyMeansChildren] if it is not set. A condition Ready in the response
+	// takes precedence.
+	ReadyMeans ReadyMeans
+	// Clock gives each request the time ([Request.Now]).
+	Clock bool
 	// Resync is the time between reconciles of a parent while nothing changes, to which the host adds jitter. Zero is the host's
 	// default.
 	Resync time.Duration
@@ -38,9 +46,9 @@ type Plugin[Spec, Status any] struct {
 	ConfigSchema []byte
 	// Metrics are the metrics that [Measure] may name.
 	Metrics []Metric
-	// Reconcile returns the desired state of one parent, or an error: [Invalid], [Retry], [Failed] or any other. It must
-	// depend on its request alone, and return the same response for the same request. A panic is a failure with the panic's
-	// message and place, and its stack is in the log.
+	// Reconcile returns the desired state of one parent, or an error: [Invalid], [Failed] or any other. It must depend on its
+	// request alone, and return the same response for the same request. A panic is a failure with the panic's message and place, and
+	// its stack is in the log.
 	Reconcile func(*Request[Spec, Status]) (*Response[Status], error)
 	// Finalize cleans up after one parent, whose spec may be invalid: an older version of the CRD may have accepted it. [ReadSpec]
 	// reads it. Nil: the spec is read, and Reconcile is called ([Request.IsFinalizing]). A plugin that cleans up by the parent's
@@ -80,24 +88,23 @@ type adapter[Spec, Status any] struct {
 func (a adapter[Spec, Status]) Describe() contract.Descriptor {
 	p := a.plugin
 	raw := contract.Descriptor{
-		Name:         p.Name,
-		Version:      p.Version,
-		Description:  p.Description,
-		Finalizes:    p.Finalizes,
-		ConfigSchema: p.ConfigSchema,
-		Metrics:      p.Metrics,
+		Name:            p.Name,
+		Version:         p.Version,
+		Description:     p.Description,
+		Finalizes:       p.Finalizes,
+		OrderedDeletion: p.OrderedDeletion,
+		ReadyMeans:      p.ReadyMeans,
+		Clock:           p.Clock,
+		Children:        p.Children,
+		Related:         p.Related,
+		Resync:          milliseconds(p.Resync),
+		ConfigSchema:    p.ConfigSchema,
+		Metrics:         p.Metrics,
 	}
 	if p.Parent == nil {
 		panic("the plugin has no parent: set Parent to a windlass.CustomResource or a windlass.Existing")
 	}
 	raw.Parent = p.Parent.raw()
-	for _, rule := range p.Children {
-		raw.Children = append(raw.Children, contract.ChildRule{Kind: rule.Kind.raw(), Update: rule.Update.raw})
-	}
-	for _, kind := range p.Related {
-		raw.Related = append(raw.Related, kind.raw())
-	}
-	raw.Resync = optional(p.Resync)
 	return raw
 }
 
@@ -126,7 +133,7 @@ func (a adapter[Spec, Status]) call(raw contract.Request) (*Response[Status], er
 	if err != nil {
 		return nil, err
 	}
-	if raw.Finalize && a.plugin.Finalize != nil {
+	if raw.Finalizing != nil && a.plugin.Finalize != nil {
 		return a.plugin.Finalize(unread)
 	}
 	request, err := ReadSpec(unread)
@@ -162,59 +169,60 @@ func panicked(cause any) *contract.Failure {
 	return &contract.Failure{Kind: contract.Failed, Message: message}
 }
 
-// optional is a duration in milliseconds, or nil for zero.
-func optional(duration time.Duration) *uint64 {
+// milliseconds are those of a duration, or nil for zero.
+func milliseconds(duration time.Duration) *uint64 {
 	if duration == 0 {
 		return nil
 	}
-	milliseconds := milliseconds(duration)
-	return &milliseconds
+	return new(uint64(max(duration.Milliseconds(), 0)))
 }
 
 // Kind is a kind of Kubernetes objects. Package kinds has the common ones.
-type Kind struct {
-	// APIVersion is as in objects: "apps/v1".
-	APIVersion string
-	// Kind is as in objects: "Deployment".
-	Kind string
-}
+type Kind = contract.Kind
 
-func (k Kind) raw() contract.Kind {
-	return contract.Kind{APIVersion: k.APIVersion, Name: k.Kind}
-}
+// ChildRule is a kind of children, and how the host updates them: its fields are Kind, Update ([UpdateStrategy]) and Optional
+// ([Request.HasKind]).
+type ChildRule = contract.ChildRule
 
-// ChildRule is a kind of children, and how the host updates them.
-type ChildRule struct {
-	// Kind is the kind of the children.
-	Kind Kind
-	// Update is [Apply] if it is not set.
-	Update UpdateStrategy
-}
+// RelatedRule is a kind of related objects: its fields are Kind and Optional ([Request.HasKind]).
+type RelatedRule = contract.RelatedRule
 
-// UpdateStrategy is how the host brings an existing child to its desired state.
-type UpdateStrategy struct {
-	raw contract.UpdateStrategy
-}
+// ReadyMeans is what Ready=True of a parent means.
+type ReadyMeans = contract.ReadyMeans
+
+// The meanings of Ready.
+const (
+	// ReadyMeansChildren: all children were applied, and each is ready ([Object.IsReady], or [ChildOptions.Ready]). The parent
+	// waits for a child of which it is unknown.
+	ReadyMeansChildren = contract.ReadyMeansChildren
+	// ReadyMeansApplied: all children were applied.
+	ReadyMeansApplied = contract.ReadyMeansApplied
+	// ReadyMeansPlugin: what the plugin says with its condition Ready.
+	ReadyMeansPlugin = contract.ReadyMeansPlugin
+)
+
+// UpdateStrategy is how the host brings an existing child to its desired state. If it is not set, it is [Apply] in a [ChildRule],
+// and that of the rule in [ChildOptions].
+type UpdateStrategy = contract.UpdateStrategy
 
 var (
 	// Apply updates a child in place, by server-side apply.
-	Apply = UpdateStrategy{}
+	Apply = UpdateStrategy{Strategy: contract.Apply}
 	// Recreate deletes a child whose desired state changed, waits until it is gone, and creates it again.
-	Recreate = UpdateStrategy{contract.UpdateStrategy{Strategy: contract.Recreate}}
+	Recreate = UpdateStrategy{Strategy: contract.Recreate}
 	// OnDelete creates missing children, and never changes existing ones: a user deletes a child to update it.
-	OnDelete = UpdateStrategy{contract.UpdateStrategy{Strategy: contract.OnDelete}}
+	OnDelete = UpdateStrategy{Strategy: contract.OnDelete}
 )
 
 // Rolling updates one child at a time in place, in the order of the response. The next one follows when the one before has
-// these conditions with status True.
+// these conditions with status True; without any, when it is ready ([Object.IsReady]).
 func Rolling(conditions ...string) UpdateStrategy {
-	return UpdateStrategy{contract.UpdateStrategy{Strategy: contract.Rolling, Conditions: conditions}}
+	return UpdateStrategy{Strategy: contract.Rolling, Conditions: conditions}
 }
 
-// RollingRecreate recreates one child at a time. The next one follows when the one before has these conditions with status
-// True.
+// RollingRecreate recreates one child at a time. The next one follows as in [Rolling].
 func RollingRecreate(conditions ...string) UpdateStrategy {
-	return UpdateStrategy{contract.UpdateStrategy{Strategy: contract.Rolling, RollingRecreate: true, Conditions: conditions}}
+	return UpdateStrategy{Strategy: contract.Rolling, RollingRecreate: true, Conditions: conditions}
 }
 
 // Metric is a metric of a plugin: [NewCounter], [NewGauge] or [NewHistogram] make one.

@@ -52,7 +52,7 @@ func plugin(reconcile func(*request) (*response, error)) windlass.Plugin[spec, s
 		Description:  "Tests",
 		Parent:       windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
 		Children:     []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: kinds.PersistentVolumeClaim}, {Kind: kinds.Service}},
-		Related:      []windlass.Kind{kinds.Pod, kinds.Secret},
+		Related:      []windlass.RelatedRule{{Kind: kinds.Pod}, {Kind: kinds.Secret}},
 		Reconcile:    reconcile,
 		ConfigSchema: []byte(`{"type": "object", "properties": {"zone": {"type": "string", "default": "a"}}}`),
 	}
@@ -134,7 +134,7 @@ func TestNumbersStayExact(t *testing.T) {
 
 func TestSpecOfAnExistingKindIsReadWithoutSchema(t *testing.T) {
 	existing := plugin(func(r *request) (*response, error) { return &response{}, nil })
-	existing.Parent = windlass.Existing{Kind: kinds.Namespace, Selector: "a=b"}
+	existing.Parent = windlass.Existing{Kind: kinds.Namespace, Selector: windlass.Selector{Labels: "a=b"}}
 	run := func(spec string) error {
 		_, err := windlasstest.Call(existing, windlasstest.YAML(`{metadata: {name: a}, spec: `+spec+`}`)).Run()
 		return err
@@ -147,7 +147,7 @@ func TestSpecOfAnExistingKindIsReadWithoutSchema(t *testing.T) {
 		t.Error(err)
 	}
 	described := windlasstest.Describe(existing)
-	if described.Parent.Existing == nil || described.Parent.Existing.Selector != "a=b" || described.Parent.CRD != nil {
+	if described.Parent.Existing == nil || described.Parent.Selector.Labels != "a=b" || described.Parent.CRD != nil {
 		t.Error(described.Parent)
 	}
 }
@@ -203,24 +203,33 @@ func TestResponseHasEverything(t *testing.T) {
 	child := typed{APIVersion: "v1", Kind: "Service"}
 	child.Metadata.Name = "web"
 	text := windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": "text"}, "text": "<a> & b"}
+	options := windlass.ChildOptions{
+		Stage: 2, Retain: true, TakeOver: true, Once: "a", Ready: new(false), Update: windlass.OnDelete,
+		Replaces: windlass.ChildRef{Kind: kinds.Service, Namespace: "shop", Name: "old"},
+	}
 	answer, err := call(func(r *request) (*response, error) {
 		volume := windlass.Map{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": windlass.Map{"name": "data"}, "none": nil}
 		return &response{
-			Children:     []any{child, windlass.Retain(windlass.ForceOwnership(volume)), text},
-			Status:       &status{Phase: windlass.PhaseRunning},
-			Conditions:   []windlass.Condition{{Type: "Ready", Status: windlass.True, Reason: "Up", Message: "is up"}},
-			Requeue:      1500 * time.Millisecond,
-			Events:       []windlass.Event{windlass.Normal("Scaled", "to %d", 2), windlass.Warning("Lost", "100%%")},
-			Requirements: []windlass.Requirement{windlass.Named("a", kinds.Secret, "b"), windlass.Labelled("c", kinds.Pod, "e=f").InNamespace("d")},
-			Finalized:    true,
+			Children:   []any{child, windlass.ChildWith(volume, options), text},
+			Keep:       windlass.Refs(r.Children(kinds.ConfigMap)),
+			Waiting:    "for Godot",
+			Status:     &status{Phase: windlass.PhaseRunning},
+			Conditions: []windlass.Condition{{Type: "Ready", Status: windlass.True, Reason: "Up", Message: "is up"}},
+			Requeue:    1500 * time.Millisecond,
+			Events:     []windlass.Event{windlass.Normal("Scaled", "to %d", 2), windlass.Warning("Lost", "100%%")},
+			Requirements: []windlass.Requirement{
+				windlass.Named("a", kinds.Secret, "b"), windlass.Labelled("c", kinds.Pod, "e=f").InNamespaces("d"),
+				windlass.Selected("g", kinds.Pod, windlass.Map{"matchLabels": windlass.Map{"h": "i"}}).InAllNamespaces().MetadataOnly(),
+			},
+			Finalized: true,
 		}, nil
-	}, parent).Run()
+	}, parent).Children(windlasstest.YAML(`{apiVersion: v1, kind: ConfigMap, metadata: {name: old, namespace: shop}}`)).Run()
 	if err != nil {
 		t.Fatal(err)
 	}
 	expected := []map[string]any{
 		windlasstest.YAML(`{apiVersion: v1, kind: Service, metadata: {name: web}}`),
-		windlasstest.YAML(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data, annotations: {windlass.dev/retain: "true", windlass.dev/take-over: "true"}}}`),
+		windlasstest.YAML(`{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: data}}`),
 		windlasstest.YAML(`{apiVersion: v1, kind: ConfigMap, metadata: {name: text}, text: "<a> & b"}`),
 	}
 	if !reflect.DeepEqual(answer.Children, expected) {
@@ -234,8 +243,19 @@ func TestResponseHasEverything(t *testing.T) {
 	}
 	events := []windlass.Event{{Reason: "Scaled", Message: "to 2"}, {Warning: true, Reason: "Lost", Message: "100%"}}
 	requirements := []contract.Requirement{
-		{ID: "a", Kind: contract.Kind{APIVersion: "v1", Name: "Secret"}, Name: "b"},
-		{ID: "c", Kind: contract.Kind{APIVersion: "v1", Name: "Pod"}, Namespace: "d", ByLabels: true, Labels: "e=f"},
+		{ID: "a", Kind: kinds.Secret, Select: contract.Selection{Text: "b"}},
+		{ID: "c", Kind: kinds.Pod, Namespaces: []string{"d"}, Select: contract.Selection{By: contract.ByLabels, Text: "e=f"}},
+		{
+			ID: "g", Kind: kinds.Pod, AllNamespaces: true, MetadataOnly: true,
+			Select: contract.Selection{By: contract.ByLabelSelector, LabelSelector: []byte(`{"matchLabels":{"h":"i"}}`)},
+		},
+	}
+	if !reflect.DeepEqual(answer.Options, []windlass.ChildOptions{{}, options, {}}) {
+		t.Errorf("options: %+v", answer.Options)
+	}
+	kept := []windlass.ChildRef{{Kind: kinds.ConfigMap, Namespace: "shop", Name: "old"}}
+	if !reflect.DeepEqual(answer.Keep, kept) || answer.KeepAll || answer.Waiting != "for Godot" {
+		t.Errorf("%+v", answer)
 	}
 	if answer.Requeue != 1500*time.Millisecond || !answer.Finalized || !reflect.DeepEqual(answer.Events, events) ||
 		!reflect.DeepEqual(answer.Requirements, requirements) {
@@ -253,8 +273,8 @@ func TestErrorsBecomeFailures(t *testing.T) {
 		err      error
 		failure  contract.Failure
 	}{
-		{nil, windlass.Invalid("spec.replicas", "is %d", 5), contract.Failure{Kind: contract.Invalid, Message: "spec.replicas: is 5"}},
-		{nil, windlass.Retry(3*time.Second, "waits for %s", "b"), contract.Failure{Kind: contract.Retry, Message: "waits for b", After: 3000}},
+		{nil, windlass.Invalid("spec.replicas", "is %d", 5), contract.Failure{Kind: contract.Invalid, Field: "spec.replicas", Message: "is 5"}},
+		{nil, windlass.Invalid("", "no %s", "name"), contract.Failure{Kind: contract.Invalid, Message: "no name"}},
 		{nil, windlass.Failed("lost: %w", cause), contract.Failure{Kind: contract.Failed, Message: "lost: no route"}},
 		{nil, cause, contract.Failure{Kind: contract.Failed, Message: "no route"}},
 		{nil, fmt.Errorf("zone: %w", windlass.Invalid("spec.a", "b")), contract.Failure{Kind: contract.Invalid, Message: "zone: spec.a: b"}},
@@ -264,13 +284,12 @@ func TestErrorsBecomeFailures(t *testing.T) {
 		}},
 		{nil, noFile, contract.Failure{Kind: contract.Failed, Message: noFile.Error() + ": a plugin has no network and no files"}},
 		{nil, notEmbedded, contract.Failure{Kind: contract.Failed, Message: "open template.yaml: file does not exist"}},
-		{nil, windlass.Retry(time.Second, "hosts: %w", noRoute), contract.Failure{
-			Kind: contract.Retry, Message: "hosts: dial tcp: no route: a plugin has no network and no files", After: 1000,
+		{nil, windlass.Invalid("spec.host", "%w", noRoute), contract.Failure{
+			Kind: contract.Invalid, Field: "spec.host", Message: "dial tcp: no route: a plugin has no network and no files",
 		}},
 		{nil, syscall.EBADF, contract.Failure{Kind: contract.Failed, Message: syscall.EBADF.Error() + ": a plugin has no network and no files"}},
 		{&response{Children: []any{5}}, nil, contract.Failure{}},
 		{&response{Children: []any{func() {}}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: json: unsupported type: func()"}},
-		{&response{Children: []any{windlass.Retain(windlass.Map{})}}, nil, contract.Failure{Kind: contract.Failed, Message: "child 0: has no metadata"}},
 	} {
 		_, failure, _ := call(func(*request) (*response, error) { return one.response, one.err }, parent).RunRaw()
 		if one.failure.Message == "" && failure == nil {
@@ -282,9 +301,6 @@ func TestErrorsBecomeFailures(t *testing.T) {
 	}
 	if !errors.Is(windlass.Failed("lost: %w", cause), cause) {
 		t.Error("a failure does not wrap its cause")
-	}
-	if after, isRetry := windlass.RetryAfter(windlass.Retry(time.Minute, "a")); after != time.Minute || !isRetry {
-		t.Error(after, isRetry)
 	}
 }
 
@@ -496,19 +512,6 @@ func TestTimeAndRandomBytesAreThoseOfTheTest(t *testing.T) {
 	}
 }
 
-func TestFinalizingParentIsToldApart(t *testing.T) {
-	finalizing := func(r *request) (*response, error) {
-		return &response{Finalized: r.IsFinalizing() && r.IsNamespaceTerminating()}, nil
-	}
-	for isFinalized, prepared := range map[bool]*windlasstest.Prepared{
-		true: call(finalizing, parent).NamespaceTerminating(), false: call(finalizing, parent).Finalize(),
-	} {
-		if answer, err := prepared.Run(); err != nil || answer.Finalized != isFinalized {
-			t.Error(err, isFinalized)
-		}
-	}
-}
-
 func TestInvalidSpecFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
 	type unread = windlass.Request[windlass.Unread[spec], status]
 	for name, finalize := range map[string]func(*unread) (*response, error){
@@ -540,41 +543,6 @@ func TestInvalidSpecFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
 		} else if !windlass.IsInvalid(err) || err.Error() != "spec.replicas: 1001 is not between 0 and 1000" {
 			t.Errorf("%s: %v", name, err)
 		}
-	}
-}
-
-func TestDescriptorHasEverything(t *testing.T) {
-	whole := plugin(nil)
-	whole.Children = []windlass.ChildRule{
-		{Kind: kinds.Pod}, {Kind: kinds.Job, Update: windlass.Recreate}, {Kind: kinds.Secret, Update: windlass.OnDelete},
-		{Kind: kinds.StatefulSet, Update: windlass.Rolling("Ready")}, {Kind: kinds.Service, Update: windlass.RollingRecreate()},
-	}
-	whole.Related = []windlass.Kind{kinds.ConfigMap}
-	whole.Finalizes = true
-	whole.Resync = time.Minute
-	whole.Metrics = []windlass.Metric{windlass.NewGauge("pods", "", "Pods", "zone"), windlass.NewHistogram("time", "s", "Time"), windlass.NewCounter("calls", "Calls")}
-	described := windlasstest.Describe(whole)
-	kind := func(apiVersion, name string) contract.Kind { return contract.Kind{APIVersion: apiVersion, Name: name} }
-	minute := uint64(60_000)
-	expected := contract.Descriptor{
-		Name: "test", Version: "1.2.3", Description: "Tests",
-		Children: []contract.ChildRule{
-			{Kind: kind("v1", "Pod")},
-			{Kind: kind("batch/v1", "Job"), Update: contract.UpdateStrategy{Strategy: contract.Recreate}},
-			{Kind: kind("v1", "Secret"), Update: contract.UpdateStrategy{Strategy: contract.OnDelete}},
-			{Kind: kind("apps/v1", "StatefulSet"), Update: contract.UpdateStrategy{Strategy: contract.Rolling, Conditions: []string{"Ready"}}},
-			{Kind: kind("v1", "Service"), Update: contract.UpdateStrategy{Strategy: contract.Rolling, RollingRecreate: true}},
-		},
-		Related: []contract.Kind{kind("v1", "ConfigMap")}, Finalizes: true, Resync: &minute,
-		ConfigSchema: whole.ConfigSchema,
-		Metrics: []contract.Metric{
-			{Name: "pods", Description: "Pods", Type: contract.Gauge, Labels: []string{"zone"}},
-			{Name: "time", Unit: "s", Description: "Time", Type: contract.Histogram},
-			{Name: "calls", Description: "Calls", Type: contract.Counter},
-		},
-	}
-	if !reflect.DeepEqual(described, expected) {
-		t.Errorf("%+v", described)
 	}
 }
 

@@ -3,6 +3,8 @@ package windlass
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"time"
 
 	"windlass.dev/plugin/contract"
 	"windlass.dev/plugin/internal/jsondoc"
@@ -79,26 +81,63 @@ func ReadSpec[Spec, Status any](request *Request[Unread[Spec], Status]) (*Reques
 	}
 	typed := &Request[Spec, Status]{Metadata: request.Metadata, raw: request.raw, configSchema: request.configSchema}
 	if err := reading.Read(of, spec, "spec", &typed.Spec); err != nil {
-		return nil, &Failure{kind: contract.Invalid, cause: err}
+		return nil, &Failure{contract.Invalid, err}
 	}
 	return typed, nil
 }
 
-// IsFinalizing tells whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+// IsFinalizing tells whether the parent is being deleted or is no longer selected, and the plugin has to clean up
 // ([Plugin.Finalizes]). The response then lists the children that must still exist, and [Response.Finalized] ends the parent.
 func (r *Request[Spec, Status]) IsFinalizing() bool {
-	return r.raw.Finalize
+	return r.raw.Finalizing != nil
+}
+
+// FinalizeCause is what happened to a parent that is finalized.
+type FinalizeCause = contract.FinalizeCause
+
+// The causes.
+const (
+	// Deleted: it is being deleted.
+	Deleted = contract.Deleted
+	// LeftSelector: it does not match the plugin's selector any more.
+	LeftSelector = contract.LeftSelector
+	// LeftNamespaces: its namespace does not match the Plugin's namespace selector any more.
+	LeftNamespaces = contract.LeftNamespaces
+)
+
+// Cause is why the parent is finalized; empty if it is not ([Request.IsFinalizing]).
+func (r *Request[Spec, Status]) Cause() FinalizeCause {
+	if r.raw.Finalizing == nil {
+		return ""
+	}
+	return r.raw.Finalizing.Cause
 }
 
 // IsNamespaceTerminating tells whether the parent is being finalized in a namespace that is being deleted. No child can be
 // created there, and the host removes the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
 func (r *Request[Spec, Status]) IsNamespaceTerminating() bool {
-	for _, extension := range r.raw.Extensions {
-		if extension.Name == "namespace-terminating" {
-			return true
-		}
+	return r.raw.Finalizing != nil && r.raw.Finalizing.NamespaceTerminating
+}
+
+// Now is the time at which the reconcile began. It panics if the plugin does not set [Plugin.Clock]. The host reuses the response of
+// such a plugin until [Response.RequeueAt], and never if that is not set.
+func (r *Request[Spec, Status]) Now() time.Time {
+	if r.raw.Now == nil {
+		panic("the request has no time: set Clock of the plugin")
 	}
-	return false
+	return time.UnixMilli(int64(*r.raw.Now)).UTC()
+}
+
+// HasKind tells whether an optional kind ([ChildRule.Optional], [RelatedRule.Optional]) exists in the cluster and is granted to the
+// Plugin.
+func (r *Request[Spec, Status]) HasKind(kind Kind) bool {
+	return slices.Contains(r.raw.Kinds, kind)
+}
+
+// ClosedNamespaces returns the namespaces in which the plugin may have no children: the host's, and those that the Plugin does not
+// grant by name. The host refuses a whole response with a child in one of them.
+func (r *Request[Spec, Status]) ClosedNamespaces() []string {
+	return r.raw.ClosedNamespaces
 }
 
 // Status returns the parent's status as last written; nil if there is no status, or if it is not a Status (an older version may
@@ -133,7 +172,7 @@ func (r *Request[Spec, Status]) IsSpecApplied() bool {
 // type any is a json.Number. The error is an [Invalid] that names the field.
 func (r *Request[Spec, Status]) Parent(into any) error {
 	if err := reading.Decode(r.raw.Parent, "", into); err != nil {
-		return &Failure{kind: contract.Invalid, cause: err}
+		return &Failure{contract.Invalid, err}
 	}
 	return nil
 }
@@ -148,10 +187,18 @@ func (r *Request[Spec, Status]) Config(into any) error {
 }
 
 // Children returns the live children of one kind, ordered by namespace and name. Children that are being deleted are among
-// them. Children that the host leaves out because the request would exceed spec.limits.requestBytes of the Plugin are not; the
-// host neither changes, deletes nor recreates those.
+// them, and those of [Request.LeftOut] are not.
 func (r *Request[Spec, Status]) Children(kind Kind) []*Object {
 	return ofKind(r.raw.Children, kind)
+}
+
+// LeftOut is a live child that is not in a request: its fields are Child ([ChildRef]), and Size in bytes of JSON.
+type LeftOut = contract.LeftOut
+
+// LeftOut returns the largest children, if the request would exceed spec.limits.requestBytes of the Plugin with them. The host
+// neither changes, deletes nor recreates these, whatever the response has.
+func (r *Request[Spec, Status]) LeftOut() []LeftOut {
+	return r.raw.LeftOut
 }
 
 // Child returns the live child of this kind and name in the parent's namespace; for a cluster-scoped parent, the cluster-scoped
@@ -165,7 +212,7 @@ func (r *Request[Spec, Status]) Child(kind Kind, name string) *Object {
 func (r *Request[Spec, Status]) ChildIn(namespace string, kind Kind, name string) *Object {
 	for index := range r.raw.Children {
 		child := &r.raw.Children[index]
-		if child.Kind == kind.raw() && child.Namespace == namespace && child.Name == name {
+		if child.Kind == kind && child.Namespace == namespace && child.Name == name {
 			return &Object{child}
 		}
 	}
@@ -203,7 +250,7 @@ func (r *Request[Spec, Status]) Raw() contract.Request {
 func ofKind(observed []contract.Observed, kind Kind) []*Object {
 	var objects []*Object
 	for index := range observed {
-		if observed[index].Kind == kind.raw() {
+		if observed[index].Kind == kind {
 			objects = append(objects, &Object{&observed[index]})
 		}
 	}
@@ -237,7 +284,7 @@ func (o *Object) Kind() Kind {
 	if o == nil {
 		return Kind{}
 	}
-	return Kind{APIVersion: o.observed.Kind.APIVersion, Kind: o.observed.Kind.Name}
+	return o.observed.Kind
 }
 
 // JSON returns the object as the API server sent it, without managedFields; nil for a nil object.
@@ -257,7 +304,7 @@ func (o *Object) Map() map[string]any {
 	value, err := schema.Tree(o.JSON())
 	fields, isObject := value.(map[string]any)
 	if err != nil || !isObject {
-		panic(fmt.Sprintf("%s %s: the host sent no JSON object", o.observed.Kind.Name, o.Name()))
+		panic(fmt.Sprintf("%s %s: the host sent no JSON object", o.observed.Kind.Kind, o.Name()))
 	}
 	return fields
 }
@@ -270,7 +317,7 @@ func (o *Object) Read(into any) error {
 		return nil
 	}
 	if err := reading.Decode(o.JSON(), "", into); err != nil {
-		return Failed("%s %s: %w", o.observed.Kind.Name, o.Name(), err)
+		return Failed("%s %s: %w", o.observed.Kind.Kind, o.Name(), err)
 	}
 	return nil
 }
@@ -297,6 +344,39 @@ func (o *Object) Int(pointer string) int64 {
 	var number int64
 	o.Get(pointer, &number)
 	return number
+}
+
+// Ref returns a reference to a live child, for [Response.Keep] and [ChildOptions.Replaces].
+func (o *Object) Ref() ChildRef {
+	return ChildRef{Kind: o.Kind(), Namespace: o.Namespace(), Name: o.Name()}
+}
+
+// Readiness is whether an object is ready, by the rules of kstatus (sigs.k8s.io/cli-utils).
+type Readiness = contract.Readiness
+
+// The states of [Readiness].
+const (
+	// ReadinessUnknown: the kind is not built in, and the object has none of the conditions Ready, Reconciling and Stalled.
+	ReadinessUnknown = contract.ReadinessUnknown
+	// ReadinessReady: the object does what its spec says.
+	ReadinessReady = contract.ReadinessReady
+	// ReadinessProgressing: not yet.
+	ReadinessProgressing = contract.ReadinessProgressing
+	// ReadinessFailed: the object will not become ready by itself.
+	ReadinessFailed = contract.ReadinessFailed
+)
+
+// Readiness returns whether the object is ready, as the host sees it. That of a nil object is unknown.
+func (o *Object) Readiness() Readiness {
+	if o == nil {
+		return Readiness{}
+	}
+	return o.observed.Readiness
+}
+
+// IsReady tells whether the object is ready ([Object.Readiness]).
+func (o *Object) IsReady() bool {
+	return o.Readiness().State == ReadinessReady
 }
 
 // Metadata returns the metadata.

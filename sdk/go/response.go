@@ -13,14 +13,22 @@ import (
 type Response[Status any] struct {
 	// Children are all desired children: maps ([Map]), types of k8s.io/api with their TypeMeta set, or whatever encodes as the
 	// JSON of an object. Each needs apiVersion, kind and metadata.name. The host deletes live children that are not among them.
-	// Fields that are null are left out, as is a status without content. [Retain] and [ForceOwnership] set options of a child.
+	// Fields that are null are left out, as is a status without content. [ChildWith] sets options of a child.
 	Children []any
+	// Keep are live children that stay as they are, although they are not among Children: [Object.Ref] and [Refs] make references.
+	// Not together with Finalized.
+	Keep []ChildRef
+	// KeepAll keeps all live children that are not among Children as they are. Not together with Finalized.
+	KeepAll bool
 	// Status is the plugin's part of the parent's status. Nil without Conditions: that part stays as it is; Conditions alone
 	// remove its other fields. Fields that are null are left out.
 	Status *Status
 	// Conditions are conditions of the parent's status. A condition of type Ready replaces the host's when all children are
 	// applied. The host sets lastTransitionTime and observedGeneration.
 	Conditions []Condition
+	// Waiting is what the plugin waits for, for users: the parent gets the reason Waiting, and everything else in the response is
+	// carried out. [Wait] makes a response that changes nothing.
+	Waiting string
 	// Requeue is the time until the next reconcile, at least one second. Zero: the resync interval. Changes of the parent, its
 	// children and its related objects reconcile earlier.
 	Requeue time.Duration
@@ -30,6 +38,16 @@ type Response[Status any] struct {
 	Requirements []Requirement
 	// Finalized ends a finalizing parent ([Request.IsFinalizing]): all is cleaned up, and the host removes the finalizer.
 	Finalized bool
+
+	requeueAt *uint64
+}
+
+// RequeueAt sets the time of the next reconcile; with Requeue, the earlier of both. A plugin with [Plugin.Clock] sets it, because
+// the host reuses a response until then.
+//
+// It is no field, because a type with a time.Time makes a component 170 KB larger: by the methods that read and write times.
+func (r *Response[Status]) RequeueAt(at time.Time) {
+	r.requeueAt = new(uint64(max(at.UnixMilli(), 0)))
 }
 
 // Map is an object as a plain map:
@@ -37,22 +55,40 @@ type Response[Status any] struct {
 //	windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": request.Name}}
 type Map = map[string]any
 
-// withOption is a child with an option for the host.
-type withOption struct {
-	child      any
-	annotation string
+// ChildOptions say how the host treats a child, by the fields Stage, Retain, TakeOver, Once, Ready, Update and Replaces.
+// [ChildWith] sets them.
+type ChildOptions = contract.ChildOptions
+
+// optioned is a child with options.
+type optioned struct {
+	child   any
+	options ChildOptions
 }
 
-// Retain keeps a child when its parent is deleted, like data. The child gets no ownerReference. A later parent of the same
-// plugin, kind, namespace and name adopts it.
-func Retain(child any) any {
-	return withOption{child, "windlass.dev/retain"}
+// ChildWith is a child with options, for [Response.Children].
+//
+//	windlass.ChildWith(volumeClaim, windlass.ChildOptions{Retain: true})
+func ChildWith(child any, options ChildOptions) any {
+	return optioned{child, options}
 }
 
-// ForceOwnership forces ownership of the child's fields that another field manager owns, as an autoscaler owns spec.replicas,
-// once. Otherwise such a field is a conflict.
-func ForceOwnership(child any) any {
-	return withOption{child, "windlass.dev/take-over"}
+// ChildRef says which child, by its fields Kind, Namespace and Name.
+type ChildRef = contract.ChildRef
+
+// Refs are references to live children, for [Response.Keep].
+func Refs(children []*Object) []ChildRef {
+	refs := make([]ChildRef, 0, len(children))
+	for _, child := range children {
+		refs = append(refs, child.Ref())
+	}
+	return refs
+}
+
+// Wait is the response of a call that can do nothing but wait: all live children stay as they are, the parent gets the reason
+// Waiting with this message, and the host calls again after this time, at least one second. A response with [Response.Waiting] waits
+// as well, and has children and a status.
+func Wait[Status any](after time.Duration, format string, arguments ...any) *Response[Status] {
+	return &Response[Status]{KeepAll: true, Waiting: fmt.Sprintf(format, arguments...), Requeue: after}
 }
 
 // Event is a Kubernetes event on the parent, about a change that users want to know. An event in every call is noise.
@@ -68,27 +104,54 @@ func Warning(reason, format string, arguments ...any) Event {
 	return Event{Warning: true, Reason: reason, Message: fmt.Sprintf(format, arguments...)}
 }
 
-// Requirement names related objects that a response depends on, without owning them: [Named] or [Labelled] makes one.
+// Requirement names related objects that a response depends on, without owning them: [Named], [Labelled] or [Selected] makes one.
 // [Request.Related] returns the objects. The host watches them, and reconciles the parent when they change.
 type Requirement struct {
-	raw contract.Requirement
+	raw      contract.Requirement
+	selector any
 }
 
 // Named requires the object of this kind and name in the parent's namespace, or a cluster-scoped object. The plugin chooses the
 // id, which is unique in one response. The kind is one of [Plugin.Related].
 func Named(id string, kind Kind, name string) Requirement {
-	return Requirement{contract.Requirement{ID: id, Kind: kind.raw(), Name: name}}
+	return requirement(id, kind, contract.Selection{Text: name})
 }
 
 // Labelled requires all objects of this kind in the parent's namespace, or all cluster-scoped objects, that match a label selector
 // in kubectl's syntax; an empty selector matches all. The id and the kind are as in [Named].
 func Labelled(id string, kind Kind, selector string) Requirement {
-	return Requirement{contract.Requirement{ID: id, Kind: kind.raw(), ByLabels: true, Labels: selector}}
+	return requirement(id, kind, contract.Selection{By: contract.ByLabels, Text: selector})
 }
 
-// InNamespace selects in this namespace instead of the parent's. A cluster-scoped parent must name one for namespaced kinds.
-func (r Requirement) InNamespace(namespace string) Requirement {
-	r.raw.Namespace = namespace
+// Selected requires objects as [Labelled], by a LabelSelector (meta/v1) as a field of a spec has it: with matchLabels and
+// matchExpressions. It is a map, or whatever encodes as the JSON of a LabelSelector; an empty one matches all.
+func Selected(id string, kind Kind, selector any) Requirement {
+	one := requirement(id, kind, contract.Selection{By: contract.ByLabelSelector})
+	one.selector = selector
+	return one
+}
+
+func requirement(id string, kind Kind, by contract.Selection) Requirement {
+	return Requirement{raw: contract.Requirement{ID: id, Kind: kind, Select: by}}
+}
+
+// InNamespaces selects in these namespaces instead of the parent's. A cluster-scoped parent has none, so it must choose for
+// namespaced kinds.
+func (r Requirement) InNamespaces(namespaces ...string) Requirement {
+	r.raw.Namespaces = namespaces
+	return r
+}
+
+// InAllNamespaces selects in all namespaces that the Plugin grants, instead of the parent's.
+func (r Requirement) InAllNamespaces() Requirement {
+	r.raw.AllNamespaces = true
+	return r
+}
+
+// MetadataOnly gets apiVersion, kind and metadata of the objects alone: the host keeps only that, and a change of anything else
+// does not cause a call. The host does not support it yet.
+func (r Requirement) MetadataOnly() Requirement {
+	r.raw.MetadataOnly = true
 	return r
 }
 
@@ -134,19 +197,33 @@ func find(conditions []Condition, conditionType string) *Condition {
 // raw is the response as the host gets it.
 func (r *Response[Status]) raw() (contract.Response, error) {
 	raw := contract.Response{
-		Children:  make([][]byte, 0, len(r.Children)),
-		Requeue:   optional(r.Requeue),
+		Children:  make([]contract.DesiredChild, 0, len(r.Children)),
+		Keep:      r.Keep,
+		KeepAll:   r.KeepAll,
+		Waiting:   r.Waiting,
+		Requeue:   milliseconds(r.Requeue),
+		RequeueAt: r.requeueAt,
 		Events:    r.Events,
 		Finalized: r.Finalized,
 	}
 	for index, child := range r.Children {
-		document, err := encodeChild(child)
-		if err != nil {
+		var one contract.DesiredChild
+		if with, isOptioned := child.(optioned); isOptioned {
+			child, one.ChildOptions = with.child, with.options
+		}
+		var err error
+		if one.Object, err = encodeChild(child); err != nil {
 			return contract.Response{}, Failed("child %d: %w", index, err)
 		}
-		raw.Children = append(raw.Children, document)
+		raw.Children = append(raw.Children, one)
 	}
 	for _, one := range r.Requirements {
+		if one.raw.Select.By == contract.ByLabelSelector {
+			var err error
+			if one.raw.Select.LabelSelector, err = schema.Encode(one.selector); err != nil {
+				return contract.Response{}, Failed("requirement %s: %w", one.raw.ID, err)
+			}
+		}
 		raw.Requirements = append(raw.Requirements, one.raw)
 	}
 	status, err := encodeStatus(r.Status, r.Conditions)
@@ -155,21 +232,9 @@ func (r *Response[Status]) raw() (contract.Response, error) {
 }
 
 func encodeChild(child any) ([]byte, error) {
-	var annotations []string
-	for {
-		option, isOption := child.(withOption)
-		if !isOption {
-			break
-		}
-		child = option.child
-		annotations = append(annotations, option.annotation)
-	}
 	document, err := schema.Encode(child)
-	if err != nil {
-		return nil, err
-	}
-	if len(annotations) == 0 && !hasNulls(document) && !bytes.Contains(document, []byte(`"status":{`)) {
-		return document, nil
+	if err != nil || !hasNulls(document) && !bytes.Contains(document, []byte(`"status":{`)) {
+		return document, err
 	}
 	fields, err := object(document)
 	if err != nil {
@@ -177,20 +242,6 @@ func encodeChild(child any) ([]byte, error) {
 	}
 	if status, isObject := fields["status"].(map[string]any); isObject && isBlank(status) {
 		delete(fields, "status")
-	}
-	if len(annotations) > 0 {
-		metadata, isObject := fields["metadata"].(map[string]any)
-		if !isObject {
-			return nil, fmt.Errorf("has no metadata")
-		}
-		all, isObject := metadata["annotations"].(map[string]any)
-		if !isObject {
-			all = map[string]any{}
-			metadata["annotations"] = all
-		}
-		for _, annotation := range annotations {
-			all[annotation] = "true"
-		}
 	}
 	return schema.Encode(fields)
 }

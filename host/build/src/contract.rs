@@ -27,6 +27,8 @@ macro_rules! contract {
 
 /// Contract 0.1.
 pub(crate) const V0_1: Contract = contract!("0.1");
+/// Contract 0.2.
+pub(crate) const V0_2: Contract = contract!("0.2");
 /// Writes the WIT files of a contract into a folder.
 ///
 /// # Errors
@@ -44,7 +46,7 @@ mod tests {
 
     #[test]
     fn all_files_of_the_contracts_are_included() {
-        let versions = [("0.1", V0_1)];
+        let versions = [("0.1", V0_1), ("0.2", V0_2)];
         for (version, contract) in versions {
             let folder = format!("{}/../../wit/{version}", env!("CARGO_MANIFEST_DIR"));
             let mut files: Vec<_> =

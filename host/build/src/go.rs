@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
+use crate::contract::{V0_2, write_wit};
 use crate::project::Project;
 use crate::tools::{Tools, run};
 use crate::{module, read};
@@ -15,5 +16,7 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     command.args(["build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-buildmode=c-shared", "-ldflags=-s -w"]);
     command.arg("-o").arg(&file).arg(".");
     run(&mut command)?;
-    module::of_go(read(&file)?, folder)
+    let wit = folder.join("wit");
+    write_wit(&V0_2, &wit)?;
+    module::of_go(read(&file)?, &wit)
 }

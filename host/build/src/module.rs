@@ -1,5 +1,7 @@
 //! Makes a component of the core module that a compiler built.
 
+use std::path::Path;
+
 use anyhow::Context as _;
 use wasi_preview1_component_adapter_provider::{
     WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER,
@@ -7,10 +9,7 @@ use wasi_preview1_component_adapter_provider::{
 use wit_component::{ComponentEncoder, StringEncoding, embed_component_metadata};
 use wit_parser::Resolve;
 
-use crate::contract::{ADMITTING_WORLD, V0_1, WORLD, write_wit};
-
-/// What the bindings of a plugin with admission export, beside the reconciler.
-const ADMISSION_EXPORT: &[u8] = b"windlass:plugin/admission@0.1.0#review";
+use crate::contract::{ADMITTING_WORLD, WORLD};
 
 /// The component of a module that Rust built. The module contains the description of its imports and exports.
 ///
@@ -20,16 +19,16 @@ pub fn of_rust(module: &[u8]) -> anyhow::Result<Vec<u8>> {
     ComponentEncoder::default().module(module)?.encode().context("the module is not a plugin; does it call `export!`?")
 }
 
-/// The component of a module that Go built for WASI's first version. `folder` is for files.
+/// The component of a module that Go built for WASI's first version, with bindings for the contract in the folder `wit`.
 ///
 /// # Errors
 /// If the module does not export a plugin.
-pub fn of_go(mut module: Vec<u8>, folder: &std::path::Path) -> anyhow::Result<Vec<u8>> {
-    let wit = folder.join("wit");
-    write_wit(&V0_1, &wit)?;
+pub fn of_go(mut module: Vec<u8>, wit: &Path) -> anyhow::Result<Vec<u8>> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_path(&wit)?;
-    let admits = module.windows(ADMISSION_EXPORT.len()).any(|bytes| bytes == ADMISSION_EXPORT);
+    let (package, _) = resolve.push_path(wit)?;
+    // What the bindings of a plugin with admission export, beside the reconciler.
+    let admission = resolve.id_of_name(package, "admission") + "#review";
+    let admits = module.windows(admission.len()).any(|bytes| bytes == admission.as_bytes());
     let world = resolve.select_world(&[package], Some(if admits { ADMITTING_WORLD } else { WORLD }))?;
     embed_component_metadata(&mut module, &resolve, world, StringEncoding::UTF8)?;
     ComponentEncoder::default()

@@ -46,9 +46,11 @@ var plugin = windlass.Plugin[Spec, Status]{
 		Rules: []windlass.Rule{{Rule: "size(self.metadata.name) <= 59", Message: "name over 59 characters"}},
 		CRD:   crd,
 	},
-	Children:  []windlass.ChildRule{{Kind: kinds.Pod}},
-	Resync:    5 * time.Minute,
-	Reconcile: reconcile,
+	Children: []windlass.ChildRule{{Kind: kinds.Pod}},
+	// An Echo is Ready as soon as its Pods are applied: status.isReady says whether they are Ready.
+	ReadyMeans: windlass.ReadyMeansApplied,
+	Resync:     5 * time.Minute,
+	Reconcile:  reconcile,
 }
 
 func reconcile(request *windlass.Request[Spec, Status]) (*windlass.Response[Status], error) {

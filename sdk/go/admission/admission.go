@@ -36,8 +36,22 @@ const (
 type Request[Spec any] struct {
 	// Operation is the operation.
 	Operation Operation
+	// Kind is that of the object.
+	Kind windlass.Kind
+	// Subresource is the subresource that is written: "scale", "status". Empty: the object itself.
+	Subresource string
+	// Namespace is empty for a cluster-scoped object.
+	Namespace string
+	// NamespaceLabels are the labels of the namespace.
+	NamespaceLabels map[string]string
+	// Name is empty if the API server generates it after admission.
+	Name string
+	// DryRun: nothing is stored, whatever the response is.
+	DryRun bool
 	// Username is the name of the user who writes, as the API server authenticated it.
 	Username string
+	// Groups are the user's groups.
+	Groups []string
 
 	raw          contract.AdmissionRequest
 	schema       *schema.Schema
@@ -49,24 +63,31 @@ type Response struct {
 	raw contract.Verdict
 }
 
-// Allow allows the write, with warnings for the user.
-func Allow(warnings ...string) Response {
-	return Response{contract.Verdict{Warnings: warnings}}
+// Allow allows the write.
+func Allow() Response {
+	return Response{}
 }
 
 // Deny denies the write with the message of an error: windlass.Invalid, for example.
 func Deny(err error) Response {
-	return Response{contract.Verdict{Denied: true, Message: err.Error()}}
+	field, message := schema.Split(err)
+	return Response{contract.Verdict{Denied: true, Field: field, Message: message}}
 }
 
-// Replace allows the write, and this object is stored instead: a map, or whatever encodes as the JSON of the object. An object that
-// cannot be encoded denies the write.
+// Replace allows the write, and this object is stored instead: a map, or whatever encodes as the JSON of the object. Only its spec,
+// labels and annotations may differ. An object that cannot be encoded denies the write.
 func Replace(object any) Response {
 	document, err := schema.Encode(object)
 	if err != nil {
 		return Deny(fmt.Errorf("the object cannot be encoded: %w", err))
 	}
 	return Response{contract.Verdict{Replace: document}}
+}
+
+// WithWarnings is this response with warnings for the user, whether the write is allowed or denied.
+func (r Response) WithWarnings(warnings ...string) Response {
+	r.raw.Warnings = warnings
+	return r
 }
 
 // Register makes a review the admission of a plugin; once in a program, beside windlass.Register. Like Reconcile, a review
@@ -79,7 +100,9 @@ func Register[Spec, Status any](plugin windlass.Plugin[Spec, Status], review fun
 func Contract[Spec, Status any](plugin windlass.Plugin[Spec, Status], review func(*Request[Spec]) Response) func(contract.AdmissionRequest) contract.Verdict {
 	return func(raw contract.AdmissionRequest) contract.Verdict {
 		request := &Request[Spec]{
-			Operation: raw.Operation, Username: raw.Username, raw: raw, configSchema: plugin.ConfigSchema,
+			Operation: raw.Operation, Kind: raw.Kind,
+			Subresource: raw.Subresource, Namespace: raw.Namespace, NamespaceLabels: raw.NamespaceLabels, Name: raw.Name,
+			DryRun: raw.DryRun, Username: raw.Username, Groups: raw.Groups, raw: raw, configSchema: plugin.ConfigSchema,
 		}
 		if resource, isCustom := plugin.Parent.(windlass.CustomResource); isCustom {
 			var err error

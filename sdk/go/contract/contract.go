@@ -6,16 +6,18 @@ package contract
 type Kind struct {
 	// APIVersion is the group and version: "v1", "apps/v1".
 	APIVersion string
-	// Name is the kind: "Pod".
-	Name string
+	// Kind is as in objects: "Deployment".
+	Kind string
 }
 
-// Extension is a field that a later version of the contract added: its name, and its value as JSON.
-type Extension struct {
-	// Name is the name.
+// ChildRef says which child.
+type ChildRef struct {
+	// Kind is the child's kind, in any version that is served.
+	Kind Kind
+	// Namespace is empty for the parent's namespace, and for a cluster-scoped kind.
+	Namespace string
+	// Name is metadata.name.
 	Name string
-	// Value is a JSON document.
-	Value []byte
 }
 
 // Descriptor is the description of a plugin.
@@ -31,9 +33,15 @@ type Descriptor struct {
 	// Children are the kinds of children.
 	Children []ChildRule
 	// Related are the kinds that a requirement may name.
-	Related []Kind
+	Related []RelatedRule
 	// Finalizes: parents get a finalizer.
 	Finalizes bool
+	// OrderedDeletion: the children of a deleted parent are deleted in reverse order of their stages.
+	OrderedDeletion bool
+	// ReadyMeans is what Ready=True of a parent means.
+	ReadyMeans ReadyMeans
+	// Clock: requests have the time.
+	Clock bool
 	// Resync is in milliseconds; nil is the host's default.
 	Resync *uint64
 	// ConfigSchema is the JSON Schema of the Plugin's spec.config; nil for a plugin without configuration.
@@ -47,23 +55,50 @@ type Parent struct {
 	// CRD is the CRD that the component carries; nil for an existing kind.
 	CRD []byte
 	// Existing is a kind that exists already; nil for a custom kind.
-	Existing *ExistingParent
+	Existing *Kind
+	// Selector selects the objects that the plugin reconciles.
+	Selector Selector
 }
 
-// ExistingParent is a parent kind that exists already.
-type ExistingParent struct {
-	// Kind is the kind.
-	Kind Kind
-	// Selector is a label selector in kubectl's syntax; empty for all objects.
-	Selector string
+// Selector selects parents: those that match both selectors, which are in kubectl's syntax (tier in (a,b),!legacy).
+type Selector struct {
+	// Labels is a selector over labels; empty for whatever the labels are.
+	Labels string
+	// Annotations is a selector over annotations; empty for whatever the annotations are. The host filters by it after the watch,
+	// which costs memory for each object that does not match.
+	Annotations string
 }
 
-// ChildRule is a child kind and its update strategy.
+// ReadyMeans is what Ready=True of a parent means.
+type ReadyMeans uint8
+
+// The meanings of Ready.
+const (
+	// ReadyMeansChildren: all children were applied, and each is ready.
+	ReadyMeansChildren ReadyMeans = iota
+	// ReadyMeansApplied: all children were applied.
+	ReadyMeansApplied
+	// ReadyMeansPlugin: what the plugin says.
+	ReadyMeansPlugin
+)
+
+// ChildRule is a kind of children, and how the host updates them.
 type ChildRule struct {
 	// Kind is the kind of the children.
 	Kind Kind
-	// Update is how the host updates them.
+	// Update is how the host updates children that have no strategy of their own. If it is not set, it is Apply.
 	Update UpdateStrategy
+	// Optional: the kind may be missing in the cluster (Request.Kinds). The host leaves out children of a missing kind. Without it,
+	// a missing kind stops the plugin.
+	Optional bool
+}
+
+// RelatedRule is a kind of related objects.
+type RelatedRule struct {
+	// Kind is the kind of the objects.
+	Kind Kind
+	// Optional: the kind may be missing in the cluster (Request.Kinds). Requirements of a missing kind select nothing.
+	Optional bool
 }
 
 // Strategy is how the host updates a child.
@@ -71,8 +106,10 @@ type Strategy uint8
 
 // The strategies.
 const (
+	// Unset: as the rule of the kind says, or Apply in a rule.
+	Unset Strategy = iota
 	// Apply: by server-side apply, in place.
-	Apply Strategy = iota
+	Apply
 	// Recreate: the child is deleted and created again.
 	Recreate
 	// OnDelete: never; a user deletes the child to update it.
@@ -87,7 +124,7 @@ type UpdateStrategy struct {
 	Strategy Strategy
 	// RollingRecreate: a child is deleted and created instead of applied in place.
 	RollingRecreate bool
-	// Conditions are the types of the conditions that must be True before the next child changes.
+	// Conditions are the types of the conditions that must be True before the next child changes; none for a child that is ready.
 	Conditions []string
 }
 
@@ -120,18 +157,53 @@ type Metric struct {
 
 // Request is everything that a response may depend on.
 type Request struct {
-	// Finalize: the parent is being deleted, or has left the label selector.
-	Finalize bool
+	// Finalizing is why the parent is finalized; nil in a normal call.
+	Finalizing *Finalizing
 	// Parent is the parent as the API server sent it.
 	Parent []byte
 	// Children are the live children, in the order of apiVersion, kind, namespace and name.
 	Children []Observed
+	// LeftOut are the largest live children, if the request would be too large with them.
+	LeftOut []LeftOut
 	// Related are the objects for the requirements of the last response.
 	Related []Related
+	// Kinds are the optional kinds that exist in the cluster and are granted.
+	Kinds []Kind
+	// Now is the time at which the reconcile began, in milliseconds since 1970; nil for a descriptor without Clock.
+	Now *uint64
 	// Config is the Plugin's spec.config; nil for none.
 	Config []byte
-	// Extensions are fields of later versions of the contract.
-	Extensions []Extension
+	// ClosedNamespaces are the namespaces in which the plugin may have no children.
+	ClosedNamespaces []string
+}
+
+// Finalizing is why a parent is finalized.
+type Finalizing struct {
+	// Cause is the cause.
+	Cause FinalizeCause
+	// NamespaceTerminating: the parent's namespace is being deleted, and no child can be created in it.
+	NamespaceTerminating bool
+}
+
+// FinalizeCause is what happened to a parent that is finalized.
+type FinalizeCause string
+
+// The causes.
+const (
+	// Deleted: it is being deleted.
+	Deleted FinalizeCause = "deleted"
+	// LeftSelector: it does not match the plugin's selector any more.
+	LeftSelector FinalizeCause = "leftSelector"
+	// LeftNamespaces: its namespace does not match the Plugin's namespace selector any more.
+	LeftNamespaces FinalizeCause = "leftNamespaces"
+)
+
+// LeftOut is a live child that is not in a request.
+type LeftOut struct {
+	// Child is the child.
+	Child ChildRef
+	// Size is that of its JSON, in bytes.
+	Size uint64
 }
 
 // Observed is an object that exists.
@@ -144,7 +216,32 @@ type Observed struct {
 	Name string
 	// Object is the object as the API server sent it.
 	Object []byte
+	// Readiness is whether the object is ready.
+	Readiness Readiness
 }
+
+// Readiness is whether an object is ready, by the rules of kstatus (sigs.k8s.io/cli-utils).
+type Readiness struct {
+	// State is whether it is ready.
+	State ReadinessState
+	// Message says what is missing, if it is progressing or has failed.
+	Message string
+}
+
+// ReadinessState is whether an object is ready.
+type ReadinessState uint8
+
+// The states.
+const (
+	// ReadinessUnknown: the kind is not built in, and the object has none of the conditions Ready, Reconciling and Stalled.
+	ReadinessUnknown ReadinessState = iota
+	// ReadinessReady: the object does what its spec says.
+	ReadinessReady
+	// ReadinessProgressing: not yet.
+	ReadinessProgressing
+	// ReadinessFailed: it will not become ready by itself.
+	ReadinessFailed
+)
 
 // Related is the objects that a requirement selects.
 type Related struct {
@@ -160,24 +257,85 @@ type Requirement struct {
 	ID string
 	// Kind is one of the related kinds of the descriptor.
 	Kind Kind
-	// Namespace is empty for a cluster-scoped kind, and for the parent's namespace.
-	Namespace string
-	// ByLabels: Labels selects the objects; otherwise Name selects one.
-	ByLabels bool
-	// Name is the name of the object.
-	Name string
-	// Labels is a label selector; empty for all objects.
-	Labels string
+	// Namespaces are the namespaces of the objects; none for the parent's.
+	Namespaces []string
+	// AllNamespaces: the objects are in any namespace that the Plugin grants.
+	AllNamespaces bool
+	// Select selects the objects.
+	Select Selection
+	// MetadataOnly: apiVersion, kind and metadata of the objects are enough.
+	MetadataOnly bool
+}
+
+// Selection selects objects of a kind.
+type Selection struct {
+	// By says which of the other fields selects.
+	By SelectBy
+	// Text is a name, or a label selector in kubectl's syntax, where an empty one selects all objects.
+	Text string
+	// LabelSelector is a LabelSelector (meta/v1) in JSON.
+	LabelSelector []byte
+}
+
+// SelectBy is how objects are selected.
+type SelectBy uint8
+
+// The ways to select.
+const (
+	// ByName: the object of this name.
+	ByName SelectBy = iota
+	// ByLabels: the objects that match a label selector in kubectl's syntax.
+	ByLabels
+	// ByLabelSelector: the objects that match a LabelSelector.
+	ByLabelSelector
+)
+
+// DesiredChild is a child that should exist.
+type DesiredChild struct {
+	// Object is the child.
+	Object []byte
+	// ChildOptions say how the host treats it.
+	ChildOptions
+}
+
+// ChildOptions say how the host treats a child.
+type ChildOptions struct {
+	// Stage: the child is created, and changed after its desired state changed, once all children of lower stages are ready.
+	Stage uint32
+	// Retain keeps the child when its parent is deleted, like data. The child gets no ownerReference. A later parent of the same
+	// plugin, kind, namespace and name adopts it.
+	Retain bool
+	// TakeOver takes the fields that another field manager owns, as an autoscaler owns spec.replicas. Otherwise such a field is a
+	// conflict.
+	TakeOver bool
+	// Once creates the child once for each value of this text, like a Job that must not run again after its time to live. A new text
+	// deletes an existing child and creates it again. Empty: the child is created whenever it is missing. Not together with Retain.
+	Once string
+	// Ready is whether the child is ready, if the plugin knows better than the host (Observed.Readiness); nil otherwise.
+	Ready *bool
+	// Update is how the host updates this child. If it is not set: as the rule of its kind says.
+	Update UpdateStrategy
+	// Replaces is a child of the same kind that is no longer desired, and that is deleted first if it is in the way, because both need
+	// something that only one can have (a node port). Empty: none.
+	Replaces ChildRef
 }
 
 // Response is the desired state of a parent.
 type Response struct {
 	// Children are all desired children.
-	Children [][]byte
+	Children []DesiredChild
+	// Keep are live children that stay as they are.
+	Keep []ChildRef
+	// KeepAll: all live children that are not desired stay as they are.
+	KeepAll bool
 	// Status is the plugin's part of the parent's status, with its conditions; nil leaves it as it is.
 	Status []byte
+	// Waiting is what the plugin waits for; empty for nothing.
+	Waiting string
 	// Requeue is in milliseconds; nil is the resync interval.
 	Requeue *uint64
+	// RequeueAt is the time of the next reconcile, in milliseconds since 1970; nil for none.
+	RequeueAt *uint64
 	// Events are events on the parent.
 	Events []Event
 	// Requirements are all requirements of this response.
@@ -203,8 +361,6 @@ type FailureKind uint8
 const (
 	// Invalid: the host does not call again before the parent changes; in a call to clean up, it calls again with backoff.
 	Invalid FailureKind = iota
-	// Retry: the host calls again after a time.
-	Retry
 	// Failed: the host calls again with exponential backoff.
 	Failed
 )
@@ -213,10 +369,10 @@ const (
 type Failure struct {
 	// Kind is what the host does.
 	Kind FailureKind
+	// Field is the invalid field; empty for none.
+	Field string
 	// Message is for users.
 	Message string
-	// After is in milliseconds; only for Retry.
-	After uint64
 }
 
 // Operation is the operation of an admission request.
@@ -236,12 +392,26 @@ const (
 type AdmissionRequest struct {
 	// Operation is the operation.
 	Operation Operation
+	// Kind is that of the object.
+	Kind Kind
+	// Subresource is the subresource that is written: "scale"; empty for the object itself.
+	Subresource string
+	// Namespace is empty for a cluster-scoped object.
+	Namespace string
+	// NamespaceLabels are the labels of the namespace.
+	NamespaceLabels map[string]string
+	// Name is empty if the API server generates it later.
+	Name string
 	// Object is the object after the write.
 	Object []byte
 	// OldObject is the object before the write.
 	OldObject []byte
+	// DryRun: nothing is stored, whatever the verdict is.
+	DryRun bool
 	// Username is the name of the user who writes.
 	Username string
+	// Groups are the user's groups.
+	Groups []string
 	// Config is the Plugin's spec.config.
 	Config []byte
 }
@@ -250,11 +420,13 @@ type AdmissionRequest struct {
 type Verdict struct {
 	// Denied: the write is denied.
 	Denied bool
+	// Field is the invalid field, if the write is denied for one.
+	Field string
 	// Message is for the user, if the write is denied.
 	Message string
 	// Replace is stored instead of the object; nil leaves it as it is.
 	Replace []byte
-	// Warnings are for the user, if the write is allowed.
+	// Warnings are for the user, whatever the verdict is.
 	Warnings []string
 }
 

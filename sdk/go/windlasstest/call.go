@@ -30,6 +30,8 @@ type Prepared struct {
 	plugin  contract.Plugin
 	request contract.Request
 	input   host.Input
+	// hasClock: the plugin gets the time in its request.
+	hasClock bool
 }
 
 // Call prepares a call with this parent: a map ([YAML] reads one), or whatever encodes as the JSON of an object. A missing
@@ -45,11 +47,20 @@ func Call[Spec, Status any](plugin windlass.Plugin[Spec, Status], parent any) *P
 	if _, isSet := metadata["uid"]; !isSet {
 		metadata["uid"] = "uid"
 	}
-	return &Prepared{
-		plugin:  current(plugin).Contract(),
-		request: contract.Request{Parent: encode(fields)},
-		input:   host.Input{Now: host.DefaultNow},
+	prepared := &Prepared{plugin: current(plugin).Contract(), request: contract.Request{Parent: encode(fields)}}
+	described := prepared.plugin.Describe()
+	for _, rule := range described.Children {
+		if rule.Optional {
+			prepared.request.Kinds = append(prepared.request.Kinds, rule.Kind)
+		}
 	}
+	for _, rule := range described.Related {
+		if rule.Optional {
+			prepared.request.Kinds = append(prepared.request.Kinds, rule.Kind)
+		}
+	}
+	prepared.hasClock = described.Clock
+	return prepared.At(host.DefaultNow)
 }
 
 // current is a plugin with the CRD of its types.
@@ -72,6 +83,28 @@ func Describe[Spec, Status any](plugin windlass.Plugin[Spec, Status]) contract.D
 	return plugin.Contract().Describe()
 }
 
+// withReadiness is a live object, and whether it is ready.
+type withReadiness struct {
+	object    any
+	readiness windlass.Readiness
+}
+
+// Ready is a live object that is ready, for [Prepared.Children] and [Prepared.Related]. Of other live objects it is unknown whether
+// they are ready.
+func Ready(object any) any {
+	return withReadiness{object, windlass.Readiness{State: windlass.ReadinessReady}}
+}
+
+// Progressing is a live object that is not ready yet, as [Ready]; the message says what is missing.
+func Progressing(object any, message string) any {
+	return withReadiness{object, windlass.Readiness{State: windlass.ReadinessProgressing, Message: message}}
+}
+
+// Failed is a live object that will not become ready by itself, as [Ready]; the message says why.
+func Failed(object any, message string) any {
+	return withReadiness{object, windlass.Readiness{State: windlass.ReadinessFailed, Message: message}}
+}
+
 // Children adds live children. They are ordered as the host orders them.
 func (p *Prepared) Children(objects ...any) *Prepared {
 	for _, object := range objects {
@@ -79,7 +112,7 @@ func (p *Prepared) Children(objects ...any) *Prepared {
 	}
 	slices.SortStableFunc(p.request.Children, func(a, b contract.Observed) int {
 		return cmp.Or(
-			cmp.Compare(a.Kind.APIVersion, b.Kind.APIVersion), cmp.Compare(a.Kind.Name, b.Kind.Name),
+			cmp.Compare(a.Kind.APIVersion, b.Kind.APIVersion), cmp.Compare(a.Kind.Kind, b.Kind.Kind),
 			cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
 		)
 	})
@@ -102,22 +135,48 @@ func (p *Prepared) Config(config any) *Prepared {
 	return p
 }
 
-// Finalize makes this a call to clean up ([windlass.Request.IsFinalizing]).
+// LeftOut adds live children that are not in the request ([windlass.Request.LeftOut]).
+func (p *Prepared) LeftOut(children ...windlass.LeftOut) *Prepared {
+	p.request.LeftOut = append(p.request.LeftOut, children...)
+	return p
+}
+
+// Kinds sets the optional kinds that exist in the cluster ([windlass.Request.HasKind]). By default all do.
+func (p *Prepared) Kinds(kinds ...windlass.Kind) *Prepared {
+	p.request.Kinds = kinds
+	return p
+}
+
+// ClosedNamespaces sets the namespaces in which the plugin may have no children ([windlass.Request.ClosedNamespaces]).
+func (p *Prepared) ClosedNamespaces(names ...string) *Prepared {
+	p.request.ClosedNamespaces = names
+	return p
+}
+
+// Finalize makes this a call to clean up ([windlass.Request.IsFinalizing]), because the parent is being deleted.
 func (p *Prepared) Finalize() *Prepared {
-	p.request.Finalize = true
+	return p.FinalizeBecause(windlass.Deleted)
+}
+
+// FinalizeBecause makes this a call to clean up for this cause ([windlass.Request.Cause]).
+func (p *Prepared) FinalizeBecause(cause windlass.FinalizeCause) *Prepared {
+	p.request.Finalizing = &contract.Finalizing{Cause: cause}
 	return p
 }
 
 // NamespaceTerminating makes this a call to clean up in a namespace that is being deleted
 // ([windlass.Request.IsNamespaceTerminating]).
 func (p *Prepared) NamespaceTerminating() *Prepared {
-	p.request.Extensions = append(p.request.Extensions, contract.Extension{Name: "namespace-terminating", Value: []byte("true")})
-	return p.Finalize()
+	p.request.Finalizing = &contract.Finalizing{Cause: windlass.Deleted, NamespaceTerminating: true}
+	return p
 }
 
-// At sets the wall clock ([windlass.Now]). The default is the first second of 2026.
+// At sets the time ([windlass.Request.Now]) and the wall clock ([windlass.Now]). The default is the first second of 2026.
 func (p *Prepared) At(now time.Time) *Prepared {
 	p.input.Now = now
+	if p.hasClock {
+		p.request.Now = new(uint64(now.UnixMilli()))
+	}
 	return p
 }
 
@@ -140,9 +199,9 @@ func (p *Prepared) RunRaw() (response contract.Response, failure *contract.Failu
 	return response, failure, hostCalls(made)
 }
 
-// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] and [windlass.RetryAfter] examine, or another
-// error if the host would refuse the response: for a kind that the plugin does not declare, or a child without a name or twice. Run may
-// be called again: the calls get the same request.
+// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] examines, or another error if the host would
+// refuse the response: for a kind that the plugin does not declare, or a child without a name or twice. Run may be called again: the
+// calls get the same request.
 func (p *Prepared) Run() (*Response, error) {
 	raw, failure, calls := p.RunRaw()
 	if failure != nil {
@@ -150,19 +209,26 @@ func (p *Prepared) Run() (*Response, error) {
 	}
 	response := &Response{
 		Children:     make([]map[string]any, 0, len(raw.Children)),
+		Keep:         raw.Keep,
+		KeepAll:      raw.KeepAll,
+		Waiting:      raw.Waiting,
 		Events:       raw.Events,
 		Requirements: raw.Requirements,
 		Finalized:    raw.Finalized,
 		HostCalls:    calls,
 	}
 	for _, child := range raw.Children {
-		response.Children = append(response.Children, parsed(child))
+		response.Children = append(response.Children, parsed(child.Object))
+		response.Options = append(response.Options, child.ChildOptions)
 	}
 	if raw.Status != nil {
 		response.Status = parsed(raw.Status)
 	}
 	if raw.Requeue != nil {
 		response.Requeue = time.Duration(*raw.Requeue) * time.Millisecond
+	}
+	if raw.RequeueAt != nil {
+		response.RequeueAt = time.UnixMilli(int64(*raw.RequeueAt)).UTC()
 	}
 	if err := refused(p.plugin.Describe(), response); err != nil {
 		return nil, err
@@ -173,32 +239,32 @@ func (p *Prepared) Run() (*Response, error) {
 // refused is an error if the host would refuse the response, as far as it can be seen without the host: `windlass test` runs the host's
 // code.
 func refused(plugin contract.Descriptor, response *Response) error {
-	isChild, isRelated := map[contract.Kind]bool{}, map[contract.Kind]bool{}
+	isChild, isRelated := map[windlass.Kind]bool{}, map[windlass.Kind]bool{}
 	for _, rule := range plugin.Children {
 		isChild[rule.Kind] = true
 	}
-	for _, kind := range plugin.Related {
-		isRelated[kind] = true
+	for _, rule := range plugin.Related {
+		isRelated[rule.Kind] = true
 	}
 	seen := map[string]bool{}
 	for _, child := range response.Children {
-		kind := contract.Kind{APIVersion: text(child, "apiVersion"), Name: text(child, "kind")}
+		kind := windlass.Kind{APIVersion: text(child, "apiVersion"), Kind: text(child, "kind")}
 		metadata, _ := child["metadata"].(map[string]any)
 		name := text(metadata, "name")
-		key := strings.Join([]string{kind.APIVersion, kind.Name, text(metadata, "namespace"), name}, " ")
+		key := strings.Join([]string{kind.APIVersion, kind.Kind, text(metadata, "namespace"), name}, " ")
 		switch {
 		case name == "":
-			return fmt.Errorf("a child of kind %s has no metadata.name", kind.Name)
+			return fmt.Errorf("a child of kind %s has no metadata.name", kind.Kind)
 		case !isChild[kind]:
-			return fmt.Errorf("child %s %s: Plugin.Children does not include %s %s", kind.Name, name, kind.APIVersion, kind.Name)
+			return fmt.Errorf("child %s %s: Plugin.Children does not include %s %s", kind.Kind, name, kind.APIVersion, kind.Kind)
 		case seen[key]:
-			return fmt.Errorf("child %s %s is in the response twice", kind.Name, name)
+			return fmt.Errorf("child %s %s is in the response twice", kind.Kind, name)
 		}
 		seen[key] = true
 	}
 	for _, one := range response.Requirements {
 		if !isRelated[one.Kind] {
-			return fmt.Errorf("requirement %s: Plugin.Related does not include %s %s", one.ID, one.Kind.APIVersion, one.Kind.Name)
+			return fmt.Errorf("requirement %s: Plugin.Related does not include %s %s", one.ID, one.Kind.APIVersion, one.Kind.Kind)
 		}
 	}
 	return nil
@@ -210,12 +276,8 @@ func text(object map[string]any, field string) string {
 }
 
 func errorOf(failure *contract.Failure) error {
-	switch failure.Kind {
-	case contract.Invalid:
-		field, message, _ := strings.Cut(failure.Message, ": ")
-		return windlass.Invalid(field, "%s", message)
-	case contract.Retry:
-		return windlass.Retry(time.Duration(failure.After)*time.Millisecond, "%s", failure.Message)
+	if failure.Kind == contract.Invalid {
+		return windlass.Invalid(failure.Field, "%s", failure.Message)
 	}
 	return windlass.Failed("%s", failure.Message)
 }
@@ -224,10 +286,20 @@ func errorOf(failure *contract.Failure) error {
 type Response struct {
 	// Children are all desired children, in the plugin's order.
 	Children []map[string]any
+	// Options are the options of the children, in the same order.
+	Options []windlass.ChildOptions
+	// Keep are live children that stay as they are.
+	Keep []windlass.ChildRef
+	// KeepAll: all live children that are not among Children stay as they are.
+	KeepAll bool
+	// Waiting is what the plugin waits for; empty for nothing.
+	Waiting string
 	// Status is the plugin's part of the status, with its conditions; nil if there is none.
 	Status map[string]any
 	// Requeue is the time until the next reconcile; zero if it is not set.
 	Requeue time.Duration
+	// RequeueAt is the time of the next reconcile; zero if it is not set.
+	RequeueAt time.Time
 	// Events are events on the parent.
 	Events []windlass.Event
 	// Requirements are related objects that the response depends on.
@@ -307,11 +379,11 @@ func pairs(pairs []host.Pair) map[string]string {
 type Verdict struct {
 	// Denied: the write is denied, with Message.
 	Denied bool
-	// Message is for the user, if the write is denied.
+	// Message is for the user, if the write is denied. It begins with the field that is invalid.
 	Message string
 	// Object is stored instead; nil if the object is stored as it is.
 	Object map[string]any
-	// Warnings are for the user, if the write is allowed.
+	// Warnings are for the user, whether the write is allowed or denied.
 	Warnings []string
 }
 
@@ -322,32 +394,45 @@ func Review[Spec, Status any](
 	operation admission.Operation, object, old any,
 ) Verdict {
 	request := contract.AdmissionRequest{Operation: operation, Username: "user"}
-	if object != nil {
-		request.Object = encode(object)
-	}
-	if old != nil {
-		request.OldObject = encode(old)
+	for _, one := range []struct {
+		object   any
+		document *[]byte
+	}{{old, &request.OldObject}, {object, &request.Object}} {
+		if one.object != nil {
+			written := observed(one.object)
+			*one.document = written.Object
+			request.Kind, request.Namespace, request.Name = written.Kind, written.Namespace, written.Name
+		}
 	}
 	raw := admission.Contract(current(plugin), review)(request)
-	verdict := Verdict{Denied: raw.Denied, Message: raw.Message, Warnings: raw.Warnings}
+	verdict := Verdict{Denied: raw.Denied, Message: fieldAndMessage(raw.Field, raw.Message), Warnings: raw.Warnings}
 	if raw.Replace != nil {
 		verdict.Object = parsed(raw.Replace)
 	}
 	return verdict
 }
 
+// fieldAndMessage is what users read of an invalid object.
+func fieldAndMessage(field, message string) string {
+	if field == "" {
+		return message
+	}
+	return field + ": " + message
+}
+
 func observed(object any) contract.Observed {
+	var readiness windlass.Readiness
+	if with, isSet := object.(withReadiness); isSet {
+		object, readiness = with.object, with.readiness
+	}
 	fields := mapOf(object)
 	metadata, _ := fields["metadata"].(map[string]any)
-	text := func(fields map[string]any, name string) string {
-		text, _ := fields[name].(string)
-		return text
-	}
 	return contract.Observed{
-		Kind:      contract.Kind{APIVersion: text(fields, "apiVersion"), Name: text(fields, "kind")},
+		Kind:      windlass.Kind{APIVersion: text(fields, "apiVersion"), Kind: text(fields, "kind")},
 		Namespace: text(metadata, "namespace"),
 		Name:      text(metadata, "name"),
 		Object:    encode(fields),
+		Readiness: readiness,
 	}
 }
 

@@ -262,7 +262,7 @@ var plugin = windlass.Plugin[little, struct{}]{
 	Parent: windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
 	Reconcile: func(r *windlass.Request[little, struct{}]) (*windlass.Response[struct{}], error) {
 		if r.IsFinalizing() {
-			return nil, windlass.Retry(time.Second, "waits")
+			return windlass.Wait[struct{}](time.Second, "waits for the end (%s)", r.Cause()), nil
 		}
 		related, _ := r.Related("all")
 		return &windlass.Response[struct{}]{Children: []any{
@@ -286,7 +286,7 @@ parent: {metadata: {name: a}, spec: {replicas: 3}}
 related: {all: [{apiVersion: v1, kind: Pod, metadata: {name: b}}]}
 at: 2030-01-02T03:04:05Z
 `)
-	write(t, filepath.Join(folder, "two.yaml"), "{description: Two, parent: {metadata: {name: a}, spec: {replicas: 3}}, finalize: true}")
+	write(t, filepath.Join(folder, "two.yaml"), "{description: Two, parent: {metadata: {name: a}, spec: {replicas: 3}}, finalize: true, cause: leftSelector}")
 	write(t, filepath.Join(folder, "three.yaml"), "{description: Three, parent: {metadata: {name: a}, spec: {}}}")
 	t.Setenv("UPDATE_EXPECT", "1")
 	Golden(t, plugin, folder)
@@ -294,7 +294,7 @@ at: 2030-01-02T03:04:05Z
 	Golden(t, plugin, folder)
 	for name, expected := range map[string]string{
 		"one":   "children:\n  - at: \"2030-01-02T03:04:05Z\"\n    related: 1\n    replicas: 3\n    version: \"1.10\"\n",
-		"two":   "retry:\n  afterMs: 1000\n  message: waits\n",
+		"two":   "keep: all\nrequeueMs: 1000\nwaiting: waits for the end (leftSelector)\n",
 		"three": "invalid: 'spec.replicas: is required'\n",
 	} {
 		if text, err := os.ReadFile(filepath.Join(folder, name+".answer.yaml")); err != nil || string(text) != expected {
@@ -305,16 +305,79 @@ at: 2030-01-02T03:04:05Z
 	Golden(t, plugin, folder, Shared)
 }
 
+func TestGoldenWritesWhatTheHostDoesWithTheChildren(t *testing.T) {
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "one.yaml"), `
+description: One
+parent: {metadata: {name: a}, spec: {replicas: 3}}
+children: [{apiVersion: v1, kind: Pod, metadata: {name: old}}]
+kinds: []
+closedNamespaces: [kube-system]
+at: 2030-01-02T03:04:05Z
+`)
+	child := func(options windlass.ChildOptions) any { return windlass.ChildWith(windlass.Map{}, options) }
+	whole := plugin
+	whole.Clock = true
+	whole.Children = []windlass.ChildRule{{Kind: kinds.Ingress, Optional: true}}
+	whole.Reconcile = func(r *windlass.Request[little, struct{}]) (*windlass.Response[struct{}], error) {
+		pods := windlass.Refs(r.Children(kinds.Pod))
+		selector := YAML(`{matchLabels: {app: web}, matchExpressions: [
+			{key: zone, operator: In, values: [a, b]}, {key: old, operator: NotIn, values: ["yes"]},
+			{key: kept, operator: Exists}, {key: gone, operator: DoesNotExist}]}`)
+		response := &windlass.Response[struct{}]{
+			Children: []any{
+				windlass.Map{"closed": r.ClosedNamespaces(), "ingress": r.HasKind(kinds.Ingress)},
+				child(windlass.ChildOptions{Stage: 1, Retain: true, TakeOver: true, Ready: new(false), Once: "a", Update: windlass.Apply, Replaces: pods[0]}),
+				child(windlass.ChildOptions{Update: windlass.Rolling()}),
+				child(windlass.ChildOptions{Update: windlass.RollingRecreate("Ready")}),
+			},
+			Keep: pods,
+			Requirements: []windlass.Requirement{
+				windlass.Named("a", kinds.Pod, "b").InNamespaces("c"),
+				windlass.Labelled("d", kinds.Pod, "").InNamespaces("e", "f"),
+				windlass.Selected("g", kinds.Pod, selector).InAllNamespaces(),
+			},
+		}
+		response.RequeueAt(r.Now())
+		return response, nil
+	}
+	t.Setenv("UPDATE_EXPECT", "1")
+	Golden(t, whole, folder)
+	text, err := os.ReadFile(filepath.Join(folder, "one.answer.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expected := `
+children: [{closed: [kube-system], ingress: false}, {}, {}, {}]
+options:
+  - {}
+  - {stage: 1, retain: true, takeOver: true, ready: false, update: apply, once: a, replaces: {apiVersion: v1, kind: Pod, name: old}}
+  - {update: {rolling: {recreate: false, until: ready}}}
+  - {update: {rolling: {recreate: true, until: {conditions: [Ready]}}}}
+keep: {these: [{apiVersion: v1, kind: Pod, name: old}]}
+requeueAtMs: 1893553445000
+requirements:
+  - {id: a, apiVersion: v1, kind: Pod, namespace: c, name: b}
+  - {id: d, apiVersion: v1, kind: Pod, namespaces: [e, f], labels: ""}
+  - {id: g, apiVersion: v1, kind: Pod, namespaces: all, labels: "app in (web),zone in (a,b),old notin (yes),kept,!gone"}
+`
+	if !reflect.DeepEqual(YAML(string(text)), YAML(expected)) {
+		t.Error(string(text))
+	}
+}
+
 func TestCaseThatCannotBeReadIsAnErrorThatNamesTheField(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "case.yaml")
 	for text, expected := range map[string]string{
-		"{description: One}":                       "has no parent",
-		"{parent: {}}":                             "has no description",
-		"{description: 1, parent: {}}":             "description is of another type",
-		"{description: One, parent: {}, kids: []}": `unknown field "kids"`,
+		"{description: One}":                                          "has no parent",
+		"{parent: {}}":                                                "no description",
+		"{description: 1, parent: {}}":                                "Description of type string",
+		"{description: One, parent: {}, kids: []}":                    `unknown field "kids"`,
+		"{description: One, parent: {}, related: 5}":                  "Related of type map",
+		"{description: One, parent: {}, finalize: true, cause: gone}": `"gone" is not a cause`,
 	} {
 		write(t, file, text)
-		if _, err := readCase(plugin, file); err == nil || err.Error() != expected {
+		if _, err := readCase(plugin, file); err == nil || !strings.Contains(err.Error(), expected) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

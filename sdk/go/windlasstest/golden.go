@@ -1,9 +1,13 @@
 package windlasstest
 
 import (
+	"bytes"
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -26,12 +30,17 @@ const Shared Option = 1
 
 // caseFile is a request.
 type caseFile struct {
-	parent   any
-	children []any
-	related  map[string]any
-	config   any
-	finalize bool
-	at       string
+	Description          string
+	Parent               any
+	Children             []any
+	Related              map[string][]any
+	Config               any
+	Finalize             bool
+	Cause                windlass.FinalizeCause
+	NamespaceTerminating bool
+	Kinds                []windlass.Kind
+	ClosedNamespaces     []string
+	At                   time.Time
 }
 
 // Golden calls the plugin with every case of a folder, each in a test of its own. It compares the responses with the expected
@@ -41,8 +50,17 @@ type caseFile struct {
 //
 //	description: The second Pod is missing
 //	parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
-//	children:                       # live ones; optional, as related (by requirement), config, finalize and at (the time)
+//	children:                       # live ones; optional, as all that follows
 //	  - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
+//	related: {}                     # lists of objects, by requirement
+//	config: {}
+//	finalize: true
+//	cause: deleted                  # or leftSelector, leftNamespaces
+//	namespaceTerminating: true
+//	kinds:                          # optional kinds that exist; by default, all do
+//	  - {apiVersion: v1, kind: Pod}
+//	closedNamespaces: [kube-system]
+//	at: "2026-01-01T00:00:00Z"      # the time
 //
 // scale-up.answer.yaml is the response. With UPDATE_EXPECT=1 the test writes it, for review. A relative folder is one of the
 // package's. The test fails if the folder has no case, if a file cannot be read, and if a response has no request.
@@ -89,74 +107,39 @@ func readCase[Spec, Status any](plugin windlass.Plugin[Spec, Status], file strin
 	if err != nil {
 		return nil, err
 	}
-	fields, isObject := value.(map[string]any)
-	if !isObject {
-		return nil, errors.New("is not an object")
-	}
 	content := caseFile{}
-	for name, value := range fields {
-		isFit := true
-		switch name {
-		case "description":
-			_, isFit = value.(string)
-		case "parent":
-			content.parent = value
-		case "children":
-			content.children, isFit = value.([]any)
-		case "related":
-			content.related, isFit = value.(map[string]any)
-		case "config":
-			content.config = value
-		case "finalize":
-			content.finalize, isFit = value.(bool)
-		case "at":
-			content.at, isFit = value.(string)
-		default:
-			return nil, fmt.Errorf("unknown field %q", name)
-		}
-		if !isFit {
-			return nil, fmt.Errorf("%s is of another type", name)
-		}
+	decoder := json.NewDecoder(bytes.NewReader(encode(value)))
+	decoder.UseNumber()
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&content); err != nil {
+		return nil, err
 	}
-	if content.parent == nil {
-		return nil, errors.New("has no parent")
+	// `windlass test` and the other SDKs require both, and the same files serve all of them.
+	if content.Parent == nil || content.Description == "" {
+		return nil, errors.New("has no parent, or no description")
 	}
-	// `windlass test` and the other SDKs require it too, and the same files serve all of them.
-	if fields["description"] == nil {
-		return nil, errors.New("has no description")
-	}
-	call := Call(plugin, content.parent).Children(content.children...)
+	call := Call(plugin, content.Parent).Children(content.Children...).ClosedNamespaces(content.ClosedNamespaces...)
 	// In the order of the requirements' ids.
-	for _, id := range sortedKeys(content.related) {
-		objects, isList := content.related[id].([]any)
-		if !isList {
-			return nil, fmt.Errorf("related.%s is not a list", id)
+	for _, id := range slices.Sorted(maps.Keys(content.Related)) {
+		call.Related(id, content.Related[id]...)
+	}
+	if content.Config != nil {
+		call.Config(content.Config)
+	}
+	if content.Kinds != nil {
+		call.Kinds(content.Kinds...)
+	}
+	if content.Finalize {
+		cause := cmp.Or(content.Cause, windlass.Deleted)
+		if !slices.Contains([]windlass.FinalizeCause{windlass.Deleted, windlass.LeftSelector, windlass.LeftNamespaces}, cause) {
+			return nil, fmt.Errorf("%q is not a cause", cause)
 		}
-		call.Related(id, objects...)
+		call.request.Finalizing = &contract.Finalizing{Cause: cause, NamespaceTerminating: content.NamespaceTerminating}
 	}
-	if content.config != nil {
-		call.Config(content.config)
-	}
-	if content.finalize {
-		call.Finalize()
-	}
-	if content.at != "" {
-		at, err := time.Parse(time.RFC3339, content.at)
-		if err != nil {
-			return nil, err
-		}
-		call.At(at)
+	if !content.At.IsZero() {
+		call.At(content.At)
 	}
 	return call, nil
-}
-
-func sortedKeys(fields map[string]any) []string {
-	keys := make([]string, 0, len(fields))
-	for key := range fields {
-		keys = append(keys, key)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 func compare(t *testing.T, file string, response map[string]any, isShared bool) {
@@ -215,12 +198,24 @@ func (p *Prepared) document() map[string]any {
 	raw, failure, calls := p.RunRaw()
 	switch {
 	case failure == nil:
-		put("children", list(raw.Children, func(child []byte) any { return parsed(child) }))
+		put("children", list(raw.Children, func(child contract.DesiredChild) any { return parsed(child.Object) }))
+		if slices.ContainsFunc(raw.Children, func(child contract.DesiredChild) bool { return len(optionsOf(child)) > 0 }) {
+			put("options", list(raw.Children, func(child contract.DesiredChild) any { return optionsOf(child) }))
+		}
+		if raw.KeepAll {
+			put("keep", "all")
+		} else if len(raw.Keep) > 0 {
+			put("keep", map[string]any{"these": list(raw.Keep, refOf)})
+		}
+		put("waiting", raw.Waiting)
 		if raw.Status != nil {
 			put("status", parsed(raw.Status))
 		}
 		if raw.Requeue != nil {
 			put("requeueMs", *raw.Requeue)
+		}
+		if raw.RequeueAt != nil {
+			put("requeueAtMs", *raw.RequeueAt)
 		}
 		put("events", list(raw.Events, eventOf))
 		put("requirements", list(raw.Requirements, requirementOf))
@@ -232,9 +227,7 @@ func (p *Prepared) document() map[string]any {
 			return map[string]any{"metric": one.Metric, "value": one.Value, "labels": one.Labels}
 		}))
 	case failure.Kind == contract.Invalid:
-		put("invalid", failure.Message)
-	case failure.Kind == contract.Retry:
-		put("retry", map[string]any{"message": failure.Message, "afterMs": failure.After})
+		put("invalid", fieldAndMessage(failure.Field, failure.Message))
 	default:
 		put("failed", failure.Message)
 	}
@@ -262,14 +255,103 @@ func eventOf(event windlass.Event) any {
 }
 
 func requirementOf(one contract.Requirement) any {
-	fields := map[string]any{"id": one.ID, "apiVersion": one.Kind.APIVersion, "kind": one.Kind.Name}
-	if one.ByLabels {
-		fields["labels"] = one.Labels
-	} else {
-		fields["name"] = one.Name
+	fields := kindFields(one.Kind)
+	fields["id"] = one.ID
+	switch one.Select.By {
+	case contract.ByName:
+		fields["name"] = one.Select.Text
+	case contract.ByLabels:
+		fields["labels"] = one.Select.Text
+	case contract.ByLabelSelector:
+		fields["labels"] = selectorText(one.Select.LabelSelector)
 	}
-	if one.Namespace != "" {
-		fields["namespace"] = one.Namespace
+	switch {
+	case one.AllNamespaces:
+		fields["namespaces"] = "all"
+	case len(one.Namespaces) == 1:
+		fields["namespace"] = one.Namespaces[0]
+	case len(one.Namespaces) > 1:
+		fields["namespaces"] = one.Namespaces
 	}
 	return fields
+}
+
+// selectorText is a LabelSelector in kubectl's syntax, as the host writes it.
+func selectorText(document []byte) string {
+	var selector struct {
+		MatchLabels      map[string]string
+		MatchExpressions []struct {
+			Key, Operator string
+			Values        []string
+		}
+	}
+	if err := json.Unmarshal(document, &selector); err != nil {
+		panic(fmt.Sprintf("%s is not a LabelSelector: %v", document, err))
+	}
+	var terms []string
+	for _, key := range slices.Sorted(maps.Keys(selector.MatchLabels)) {
+		terms = append(terms, key+" in ("+selector.MatchLabels[key]+")")
+	}
+	for _, one := range selector.MatchExpressions {
+		switch one.Operator {
+		case "Exists":
+			terms = append(terms, one.Key)
+		case "DoesNotExist":
+			terms = append(terms, "!"+one.Key)
+		default:
+			terms = append(terms, one.Key+" "+strings.ToLower(one.Operator)+" ("+strings.Join(one.Values, ",")+")")
+		}
+	}
+	return strings.Join(terms, ",")
+}
+
+// optionsOf are the options of a child that are not the default.
+func optionsOf(child contract.DesiredChild) map[string]any {
+	fields := map[string]any{}
+	if child.Stage != 0 {
+		fields["stage"] = child.Stage
+	}
+	if child.Retain {
+		fields["retain"] = true
+	}
+	if child.TakeOver {
+		fields["takeOver"] = true
+	}
+	if child.Ready != nil {
+		fields["ready"] = *child.Ready
+	}
+	if child.Update.Strategy != contract.Unset {
+		fields["update"] = updateOf(child.Update)
+	}
+	if child.Once != "" {
+		fields["once"] = child.Once
+	}
+	if child.Replaces != (windlass.ChildRef{}) {
+		fields["replaces"] = refOf(child.Replaces)
+	}
+	return fields
+}
+
+func updateOf(strategy windlass.UpdateStrategy) any {
+	switch {
+	case strategy.Strategy != contract.Rolling:
+		return [...]string{contract.Apply: "apply", contract.Recreate: "recreate", contract.OnDelete: "onDelete"}[strategy.Strategy]
+	case len(strategy.Conditions) == 0:
+		return map[string]any{"rolling": map[string]any{"recreate": strategy.RollingRecreate, "until": "ready"}}
+	}
+	until := map[string]any{"conditions": strategy.Conditions}
+	return map[string]any{"rolling": map[string]any{"recreate": strategy.RollingRecreate, "until": until}}
+}
+
+func refOf(child windlass.ChildRef) any {
+	fields := kindFields(child.Kind)
+	fields["name"] = child.Name
+	if child.Namespace != "" {
+		fields["namespace"] = child.Namespace
+	}
+	return fields
+}
+
+func kindFields(kind windlass.Kind) map[string]any {
+	return map[string]any{"apiVersion": kind.APIVersion, "kind": kind.Kind}
 }

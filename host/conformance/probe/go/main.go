@@ -132,8 +132,9 @@ var plugin = windlass.Plugin[Spec, Status]{
 	Description:  "Does what its spec tells, so that a test sees how the SDK behaves",
 	Parent:       windlass.CustomResource{Group: "conformance.example", Version: "v1", Kind: "Probe", CRD: crd},
 	Children:     []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: copies}},
-	Related:      []windlass.Kind{kinds.ConfigMap},
+	Related:      []windlass.RelatedRule{{Kind: kinds.ConfigMap}},
 	Finalizes:    true,
+	ReadyMeans:   windlass.ReadyMeansApplied,
 	Resync:       5 * time.Minute,
 	ConfigSchema: configSchema,
 	Metrics: []windlass.Metric{
@@ -150,8 +151,10 @@ type response = *windlass.Response[Status]
 
 func reconcile(r request) (response, error) {
 	spec := r.Spec
-	if err := failure(spec.Fail); err != nil {
-		return nil, err
+	if spec.Fail != nil {
+		if answer, err := fail(*spec.Fail); answer != nil || err != nil {
+			return answer, err
+		}
 	}
 	if spec.Report {
 		report(spec.Text)
@@ -165,7 +168,7 @@ func reconcile(r request) (response, error) {
 	for index := range spec.Children {
 		child := any(configMap(r, index))
 		if spec.Retain {
-			child = windlass.Retain(child)
+			child = windlass.ChildWith(child, windlass.ChildOptions{Retain: true})
 		}
 		response.Children = append(response.Children, child)
 	}
@@ -215,19 +218,17 @@ func finalize(r *windlass.Request[windlass.Unread[Spec], Status]) (response, err
 	return response, nil
 }
 
-func failure(fail *string) error {
-	if fail == nil {
-		return nil
-	}
-	switch kind, message, _ := strings.Cut(*fail, ": "); kind {
+// fail fails or waits as the spec says; both are nil if the spec says something else.
+func fail(how string) (response, error) {
+	switch kind, message, _ := strings.Cut(how, ": "); kind {
 	case "invalid":
-		return windlass.Invalid("spec.fail", "%s", message)
+		return nil, windlass.Invalid("spec.fail", "%s", message)
 	case "retry":
-		return windlass.Retry(1500*time.Millisecond, "%s", message)
+		return windlass.Wait[Status](1500*time.Millisecond, "%s", message), nil
 	case "failed":
-		return windlass.Failed("%s", message)
+		return nil, windlass.Failed("%s", message)
 	}
-	return nil
+	return nil, nil
 }
 
 func report(given *string) {

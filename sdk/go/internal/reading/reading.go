@@ -51,14 +51,11 @@ func Decode(document []byte, root string, into any) error {
 	}
 	mismatch, isMismatch := errors.AsType[*json.UnmarshalTypeError](err)
 	if !isMismatch {
-		if root == "" {
-			return err
-		}
-		return fmt.Errorf("%s: %w", root, err)
+		return schema.At(root, "%w", err)
 	}
 	field, value := jsondoc.Locate(document, int(mismatch.Offset))
 	field = strings.Trim(root+"."+field, ".")
-	return fmt.Errorf("%s: %s is not %s", field, quote(value), noun(mismatch.Type))
+	return schema.At(field, "%s is not %s", quote(value), noun(mismatch.Type))
 }
 
 // quote shows a JSON value in a message.

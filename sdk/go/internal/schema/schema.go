@@ -78,7 +78,7 @@ func Parse(text []byte) (*Schema, error) {
 func (s *Schema) Complete(document []byte, root string) ([]byte, error) {
 	value, err := Tree(document)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", root, err)
+		return nil, At(root, "%w", err)
 	}
 	check := check{}
 	value, err = check.value(s, value, root)
@@ -130,14 +130,14 @@ func (c *check) value(s *Schema, value any, path string) (any, error) {
 		if s.Nullable || s.Type == "" && !s.IntOrString {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%s: is required", path)
+		return nil, At(path, "is required")
 	}
 	if len(s.Enum) > 0 && !slices.ContainsFunc(s.Enum, func(one json.RawMessage) bool { return shown(one) == Show(value) }) {
 		values := make([]string, 0, len(s.Enum))
 		for _, one := range s.Enum {
 			values = append(values, shown(one))
 		}
-		return nil, fmt.Errorf("%s: %s is not one of %s", path, Show(value), strings.Join(values, ", "))
+		return nil, At(path, "%s is not one of %s", Show(value), strings.Join(values, ", "))
 	}
 	switch value := value.(type) {
 	case json.Number:
@@ -199,7 +199,7 @@ func (s *Schema) mismatch(value any, path string) error {
 	case s.Type == "object":
 		expected = "an object"
 	}
-	return fmt.Errorf("%s: %s is not %s", path, Show(value), expected)
+	return At(path, "%s is not %s", Show(value), expected)
 }
 
 func (s *Schema) number(value json.Number, path string) error {
@@ -210,25 +210,25 @@ func (s *Schema) number(value json.Number, path string) error {
 	case (s.Type == "integer" || s.IntOrString) && !isInteger, s.Type != "" && s.Type != "integer" && s.Type != "number":
 		return s.mismatch(value, path)
 	case s.Type == "integer" && s.Format == "int32" && s.Minimum == "" && s.Maximum == "" && (!isWhole || whole != int64(int32(whole))):
-		return fmt.Errorf("%s: %s is not between %d and %d", path, value, math.MinInt32, math.MaxInt32)
+		return At(path, "%s is not between %d and %d", value, math.MinInt32, math.MaxInt32)
 	}
 	below := s.Minimum != "" && (less(value, s.Minimum) || s.ExclusiveMinimum && !less(s.Minimum, value))
 	above := s.Maximum != "" && (less(s.Maximum, value) || s.ExclusiveMaximum && !less(value, s.Maximum))
 	switch {
 	case !below && !above && s.Type == "integer" && !isWhole:
-		return fmt.Errorf("%s: %s is not between %d and %d", path, value, math.MinInt64, math.MaxInt64)
+		return At(path, "%s is not between %d and %d", value, math.MinInt64, math.MaxInt64)
 	case !below && !above:
 		return nil
 	case s.Minimum != "" && s.Maximum != "" && !s.ExclusiveMinimum && !s.ExclusiveMaximum:
-		return fmt.Errorf("%s: %s is not between %s and %s", path, value, s.Minimum, s.Maximum)
+		return At(path, "%s is not between %s and %s", value, s.Minimum, s.Maximum)
 	case below && s.ExclusiveMinimum:
-		return fmt.Errorf("%s: %s is not more than %s", path, value, s.Minimum)
+		return At(path, "%s is not more than %s", value, s.Minimum)
 	case below:
-		return fmt.Errorf("%s: %s is less than %s", path, value, s.Minimum)
+		return At(path, "%s is less than %s", value, s.Minimum)
 	case s.ExclusiveMaximum:
-		return fmt.Errorf("%s: %s is not less than %s", path, value, s.Maximum)
+		return At(path, "%s is not less than %s", value, s.Maximum)
 	}
-	return fmt.Errorf("%s: %s is more than %s", path, value, s.Maximum)
+	return At(path, "%s is more than %s", value, s.Maximum)
 }
 
 // less compares whole numbers exactly, and others as floating point numbers.
@@ -252,9 +252,9 @@ func (s *Schema) text(value, path string) error {
 		// Syntax beyond that of package schema is left to the API server.
 		if err == nil && !pattern.matches(value) {
 			if noun := noun(s.Pattern); noun != "" {
-				return fmt.Errorf("%s: %s is not %s", path, Show(value), noun)
+				return At(path, "%s is not %s", Show(value), noun)
 			}
-			return fmt.Errorf("%s: %s does not match %s", path, Show(value), s.Pattern)
+			return At(path, "%s does not match %s", Show(value), s.Pattern)
 		}
 	}
 	return count(utf8.RuneCountInString(value), s.MinLength, s.MaxLength, "characters", path)
@@ -263,12 +263,12 @@ func (s *Schema) text(value, path string) error {
 func count(number int, least, most *int, unit, path string) error {
 	if least != nil && number < *least {
 		if *least == 1 {
-			return fmt.Errorf("%s: is empty", path)
+			return At(path, "is empty")
 		}
-		return fmt.Errorf("%s: has %d %s, less than %d", path, number, unit, *least)
+		return At(path, "has %d %s, less than %d", number, unit, *least)
 	}
 	if most != nil && number > *most {
-		return fmt.Errorf("%s: has %d %s, more than %d", path, number, unit, *most)
+		return At(path, "has %d %s, more than %d", number, unit, *most)
 	}
 	return nil
 }
@@ -290,7 +290,7 @@ func (c *check) items(s *Schema, items []any, path string) error {
 		}
 		key, at := identity(s, item)
 		if seen[key] {
-			return fmt.Errorf("%s%s: %s is given twice", path, at, key)
+			return At(path+at, "%s is given twice", key)
 		}
 		seen[key] = true
 	}
@@ -328,13 +328,13 @@ func (c *check) fields(s *Schema, fields map[string]any, path string) error {
 		if !isGiven && property.Default != nil {
 			var err error
 			if value, err = Tree(property.Default); err != nil {
-				return fmt.Errorf("%s.%s: the default: %w", path, name, err)
+				return At(path+"."+name, "the default: %w", err)
 			}
 			c.isChanged, isGiven = true, true
 		}
 		if !isGiven {
 			if slices.Contains(s.Required, name) {
-				return fmt.Errorf("%s.%s: is required", path, name)
+				return At(path+"."+name, "is required")
 			}
 			continue
 		}

@@ -56,5 +56,5 @@ pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
     go.args(["-ldflags=-s -w -checklinkname=0", "-o"]).arg(&module).arg(".");
     run(&mut go)?;
 
-    windlass_build::of_go(fs::read(module).context("go build made no module")?, &places.work)
+    windlass_build::of_go(fs::read(module).context("go build made no module")?, &places.wit)
 }

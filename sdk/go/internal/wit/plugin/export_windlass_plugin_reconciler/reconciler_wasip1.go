@@ -20,24 +20,24 @@ func Describe() bindings.Descriptor {
 		panic("the CRD is empty: UPDATE_EXPECT=1 go test ./... writes it (windlasstest.CRD)")
 	}
 	descriptor := bindings.Descriptor{
-		Name:         of.Name,
-		Version:      of.Version,
-		Description:  of.Description,
-		Parent:       bindings.MakeParentCustom(of.Parent.CRD),
-		Finalizes:    of.Finalizes,
-		Resync:       number(of.Resync),
-		ConfigSchema: document(of.ConfigSchema),
-	}
-	if existing := of.Parent.Existing; existing != nil {
-		descriptor.Parent = bindings.MakeParentExisting(bindings.ExistingParent{
-			Kind: kind(existing.Kind), Selector: text(existing.Selector),
-		})
+		Name:            of.Name,
+		Version:         of.Version,
+		Description:     of.Description,
+		Parent:          parent(of.Parent),
+		Finalizes:       of.Finalizes,
+		OrderedDeletion: of.OrderedDeletion,
+		ReadyMeans:      bindings.ReadyMeans(of.ReadyMeans),
+		Clock:           of.Clock,
+		Resync:          optional(of.Resync),
+		ConfigSchema:    document(of.ConfigSchema),
 	}
 	for _, rule := range of.Children {
-		descriptor.Children = append(descriptor.Children, bindings.ChildRule{Kind: kind(rule.Kind), Update: update(rule.Update)})
+		descriptor.Children = append(descriptor.Children, bindings.ChildRule{
+			Kind: kind(rule.Kind), Update: update(rule.Update), Optional: rule.Optional,
+		})
 	}
-	for _, one := range of.Related {
-		descriptor.Related = append(descriptor.Related, kind(one))
+	for _, rule := range of.Related {
+		descriptor.Related = append(descriptor.Related, bindings.RelatedRule{Kind: kind(rule.Kind), Optional: rule.Optional})
 	}
 	for _, metric := range of.Metrics {
 		descriptor.Metrics = append(descriptor.Metrics, bindings.Metric{
@@ -48,28 +48,27 @@ func Describe() bindings.Descriptor {
 	return descriptor
 }
 
+func parent(of contract.Parent) bindings.Parent {
+	selector := bindings.ParentSelector{Labels: text(of.Selector.Labels), Annotations: text(of.Selector.Annotations)}
+	if of.Existing != nil {
+		return bindings.MakeParentExisting(bindings.ExistingParent{Kind: kind(*of.Existing), Selector: selector})
+	}
+	return bindings.MakeParentCustom(bindings.CustomParent{Definition: of.CRD, Selector: selector})
+}
+
 // Reconcile returns the desired state of one parent.
 func Reconcile(of bindings.Request) types.Result[bindings.Response, bindings.Failure] {
-	request := contract.Request{
-		Finalize: of.Phase == bindings.PhaseFinalize,
-		Parent:   of.Parent,
-		Children: observed(of.Children),
-		Config:   of.Config.Some(),
-	}
-	for _, related := range of.Related {
-		request.Related = append(request.Related, contract.Related{ID: related.Id, Objects: observed(related.Objects)})
-	}
-	for _, extension := range of.Extensions {
-		request.Extensions = append(request.Extensions, contract.Extension{Name: extension.F0, Value: extension.F1})
-	}
-	response, failure := guest.Plugin.Reconcile(request)
+	response, failure := guest.Plugin.Reconcile(request(of))
 	if failure != nil {
 		return types.Err[bindings.Response](failureOf(failure))
 	}
 	raw := bindings.Response{
-		Children:  response.Children,
+		Children:  each(response.Children, desired),
+		Keep:      keep(response),
 		Status:    document(response.Status),
-		Requeue:   number(response.Requeue),
+		Waiting:   text(response.Waiting),
+		Requeue:   optional(response.Requeue),
+		RequeueAt: optional(response.RequeueAt),
 		Finalized: response.Finalized,
 	}
 	for _, event := range response.Events {
@@ -80,31 +79,105 @@ func Reconcile(of bindings.Request) types.Result[bindings.Response, bindings.Fai
 		raw.Events = append(raw.Events, one)
 	}
 	for _, requirement := range response.Requirements {
-		one := bindings.Requirement{
-			Id: host.UTF8(requirement.ID), Kind: kind(requirement.Kind), Namespace: text(requirement.Namespace),
-			Select: bindings.MakeSelectionName(host.UTF8(requirement.Name)),
-		}
-		if requirement.ByLabels {
-			one.Select = bindings.MakeSelectionLabels(host.UTF8(requirement.Labels))
-		}
-		raw.Requirements = append(raw.Requirements, one)
+		raw.Requirements = append(raw.Requirements, bindings.Requirement{
+			Id: host.UTF8(requirement.ID), Kind: kind(requirement.Kind), Namespaces: namespaces(requirement),
+			Select: selection(requirement.Select), MetadataOnly: requirement.MetadataOnly,
+		})
 	}
 	return types.Ok[bindings.Response, bindings.Failure](raw)
 }
 
+func request(of bindings.Request) contract.Request {
+	request := contract.Request{
+		Parent:           of.Parent,
+		Children:         each(of.Children, observed),
+		Kinds:            each(of.Kinds, kindOf),
+		Config:           of.Config.Some(),
+		ClosedNamespaces: of.Capabilities.ClosedNamespaces,
+	}
+	if of.Phase.Tag() == bindings.PhaseFinalize {
+		why := of.Phase.Finalize()
+		causes := [...]contract.FinalizeCause{contract.Deleted, contract.LeftSelector, contract.LeftNamespaces}
+		request.Finalizing = &contract.Finalizing{Cause: causes[why.Cause], NamespaceTerminating: why.NamespaceTerminating}
+	}
+	if of.Now.Tag() == types.OptionSome {
+		request.Now = new(of.Now.Some())
+	}
+	for _, one := range of.LeftOut {
+		child := contract.ChildRef{Kind: kindOf(one.Child.Kind), Namespace: one.Child.Namespace.Some(), Name: one.Child.Name}
+		request.LeftOut = append(request.LeftOut, contract.LeftOut{Child: child, Size: one.Size})
+	}
+	for _, related := range of.Related {
+		request.Related = append(request.Related, contract.Related{ID: related.Id, Objects: each(related.Objects, observed)})
+	}
+	return request
+}
+
 func failureOf(failure *contract.Failure) bindings.Failure {
 	message := host.UTF8(failure.Message)
-	switch failure.Kind {
-	case contract.Invalid:
-		return bindings.MakeFailureInvalid(message)
-	case contract.Retry:
-		return bindings.MakeFailureRetry(bindings.Retry{Message: message, After: failure.After})
+	if failure.Kind == contract.Invalid {
+		return bindings.MakeFailureInvalid(bindings.Invalid{Field: text(failure.Field), Message: message})
 	}
 	return bindings.MakeFailureFailed(message)
 }
 
+func desired(child contract.DesiredChild) bindings.DesiredChild {
+	raw := bindings.DesiredChild{
+		Object: child.Object, Stage: child.Stage, Retain: child.Retain, TakeOver: child.TakeOver,
+		Create: bindings.MakeCreateAlways(), Ready: optional(child.Ready),
+	}
+	if child.Once != "" {
+		raw.Create = bindings.MakeCreateOnce(host.UTF8(child.Once))
+	}
+	if child.Update.Strategy != contract.Unset {
+		raw.Update = types.Some(update(child.Update))
+	}
+	if child.Replaces != (contract.ChildRef{}) {
+		raw.Replaces = types.Some(ref(child.Replaces))
+	}
+	return raw
+}
+
+func keep(of contract.Response) bindings.Keep {
+	switch {
+	case of.KeepAll:
+		return bindings.MakeKeepAll()
+	case len(of.Keep) > 0:
+		return bindings.MakeKeepThese(each(of.Keep, ref))
+	}
+	return bindings.MakeKeepNone()
+}
+
+func ref(of contract.ChildRef) bindings.ChildRef {
+	return bindings.ChildRef{Kind: kind(of.Kind), Namespace: text(of.Namespace), Name: host.UTF8(of.Name)}
+}
+
+func namespaces(of contract.Requirement) bindings.Namespaces {
+	switch {
+	case of.AllNamespaces:
+		return bindings.MakeNamespacesAll()
+	case len(of.Namespaces) > 0:
+		return bindings.MakeNamespacesNamed(each(of.Namespaces, host.UTF8))
+	}
+	return bindings.MakeNamespacesOfParent()
+}
+
+func selection(of contract.Selection) bindings.Selection {
+	switch of.By {
+	case contract.ByLabels:
+		return bindings.MakeSelectionLabels(host.UTF8(of.Text))
+	case contract.ByLabelSelector:
+		return bindings.MakeSelectionLabelSelector(of.LabelSelector)
+	}
+	return bindings.MakeSelectionName(host.UTF8(of.Text))
+}
+
 func kind(kind contract.Kind) bindings.Kind {
-	return bindings.Kind{ApiVersion: host.UTF8(kind.APIVersion), Name: host.UTF8(kind.Name)}
+	return bindings.Kind{ApiVersion: host.UTF8(kind.APIVersion), Name: host.UTF8(kind.Kind)}
+}
+
+func kindOf(kind bindings.Kind) contract.Kind {
+	return contract.Kind{APIVersion: kind.ApiVersion, Kind: kind.Name}
 }
 
 func update(strategy contract.UpdateStrategy) bindings.UpdateStrategy {
@@ -121,22 +194,32 @@ func update(strategy contract.UpdateStrategy) bindings.UpdateStrategy {
 	return bindings.MakeUpdateStrategyApply()
 }
 
-func observed(all []bindings.Observed) []contract.Observed {
-	objects := make([]contract.Observed, len(all))
-	for index, one := range all {
-		objects[index] = contract.Observed{
-			Kind:      contract.Kind{APIVersion: one.Kind.ApiVersion, Name: one.Kind.Name},
-			Namespace: one.Namespace.Some(), Name: one.Name, Object: one.Object,
-		}
+func observed(one bindings.Observed) contract.Observed {
+	object := contract.Observed{Kind: kindOf(one.Kind), Namespace: one.Namespace.Some(), Name: one.Name, Object: one.Object}
+	switch one.Readiness.Tag() {
+	case bindings.ReadinessReady:
+		object.Readiness.State = contract.ReadinessReady
+	case bindings.ReadinessProgressing:
+		object.Readiness = contract.Readiness{State: contract.ReadinessProgressing, Message: one.Readiness.Progressing()}
+	case bindings.ReadinessFailed:
+		object.Readiness = contract.Readiness{State: contract.ReadinessFailed, Message: one.Readiness.Failed()}
 	}
-	return objects
+	return object
 }
 
-func number(number *uint64) types.Option[uint64] {
-	if number == nil {
-		return types.None[uint64]()
+func each[A, B any](all []A, convert func(A) B) []B {
+	converted := make([]B, len(all))
+	for index, one := range all {
+		converted[index] = convert(one)
 	}
-	return types.Some(*number)
+	return converted
+}
+
+func optional[T any](value *T) types.Option[T] {
+	if value == nil {
+		return types.None[T]()
+	}
+	return types.Some(*value)
 }
 
 func document(document []byte) types.Option[[]byte] {
