@@ -80,5 +80,5 @@
 // whole ([Object.Map]) stays below it. [Object.Get], [Object.Text] and [Object.Condition] read single fields, which costs much less.
 //
 // A program for windlass is an ordinary one without network and files. Packages work as far as they do for GOOS=wasip1. time.Now,
-// time.Sleep and log/slog read the clock: use [Now] and package log instead.
+// time.Sleep and log/slog read the clock: use [Request.Now] and package log instead.
 package windlass
