@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::contract::{V0_1, WORLD, write_wit};
+use crate::contract::{V0_2, WORLD, write_wit};
 use crate::project::Project;
 use crate::read;
 use crate::tools::{Tools, run};
@@ -40,8 +40,8 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     let entry = folder.join("entry.js");
     let plugin = serde_json::to_string(&format!("../{}", manifest.windlass.plugin))?;
     let script = format!(
-        "import * as host from 'windlass:plugin/host@0.1.0';\nimport {{ component }} from '@windlass/plugin/component';\nimport \
-         plugin from {plugin};\nexport const {{ reconciler, admission }} = component(plugin, host);\n"
+        "import * as host from 'windlass:plugin/host@0.2.0-rc.1';\nimport {{ component }} from '@windlass/plugin/component';\n\
+         import plugin from {plugin};\nexport const {{ reconciler, admission }} = component(plugin, host);\n"
     );
     fs::write(&entry, script)?;
     // It stays there: the lines in stack traces are those of this file.
@@ -52,7 +52,7 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     run(command.arg(format!("--outfile={}", bundle.display())))?;
 
     let wit = folder.join("wit");
-    write_wit(&V0_1, &wit)?;
+    write_wit(&V0_2, &wit)?;
     let component = folder.join("component.wasm");
     let mut command = Command::new(&componentize);
     command.arg(&bundle).arg("--out").arg(&component).arg("--wit").arg(&wit);

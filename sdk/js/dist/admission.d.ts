@@ -4,7 +4,7 @@ import type { KubernetesObject } from './kinds.js';
 /** One write of a parent, before it is stored. */
 export declare class AdmissionRequest<Spec = any, Config = any> {
     #private;
-    /** The untyped request of the contract. */
+    /** The untyped request of the contract, which also has the namespace, the user's groups, and whether nothing is stored. */
     readonly raw: contract.AdmissionRequest;
     /** The object after the write; undefined for a deletion. */
     readonly object: KubernetesObject | undefined;
@@ -24,22 +24,25 @@ export declare class AdmissionRequest<Spec = any, Config = any> {
     get config(): Config;
 }
 /** The response to a write: {@link allow}, {@link replace}, {@link deny} or {@link withDefaults} make it. */
-export type Verdict = {
-    /** The write is allowed, with warnings for the user. */
-    allow: readonly string[];
+export type Verdict = ({
+    /** The write is allowed. */
+    allow: true;
 } | {
     /** The write is allowed, and this object is stored instead. */
     replace: KubernetesObject;
 } | {
     /** The write is denied, with a message for the user. */
     deny: string;
+}) & {
+    /** Warnings for the user. */
+    warnings?: readonly string[];
 };
 /** Allows the write, with warnings for the user. */
 export declare function allow(...warnings: string[]): Verdict;
-/** Allows the write, and stores this object instead. */
-export declare function replace(object: KubernetesObject): Verdict;
-/** Denies the write, with a message for the user. */
-export declare function deny(message: string): Verdict;
+/** Allows the write, and stores this object instead, of which the spec, labels and annotations may differ. */
+export declare function replace(object: KubernetesObject, ...warnings: string[]): Verdict;
+/** Denies the write, with a message for the user. To name a field, throw {@link invalid}. */
+export declare function deny(message: string, ...warnings: string[]): Verdict;
 /**
  * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
  *

@@ -3,7 +3,7 @@ import { decode, encode } from './json.js';
 import { metadataOf, readConfig, readSpec } from './request.js';
 /** One write of a parent, before it is stored. */
 export class AdmissionRequest {
-    /** The untyped request of the contract. */
+    /** The untyped request of the contract, which also has the namespace, the user's groups, and whether nothing is stored. */
     raw;
     /** The object after the write; undefined for a deletion. */
     object;
@@ -47,15 +47,15 @@ function objectOf(json) {
 }
 /** Allows the write, with warnings for the user. */
 export function allow(...warnings) {
-    return { allow: warnings };
+    return { allow: true, warnings };
 }
-/** Allows the write, and stores this object instead. */
-export function replace(object) {
-    return { replace: object };
+/** Allows the write, and stores this object instead, of which the spec, labels and annotations may differ. */
+export function replace(object, ...warnings) {
+    return { replace: object, warnings };
 }
-/** Denies the write, with a message for the user. */
-export function deny(message) {
-    return { deny: message };
+/** Denies the write, with a message for the user. To name a field, throw {@link invalid}. */
+export function deny(message, ...warnings) {
+    return { deny: message, warnings };
 }
 /**
  * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
@@ -89,8 +89,11 @@ function isObject(value) {
 }
 /** @internal */
 export function verdictToContract(verdict) {
+    return { decision: decisionOf(verdict), warnings: [...(verdict.warnings ?? [])] };
+}
+function decisionOf(verdict) {
     if ('allow' in verdict) {
-        return { tag: 'allow', val: [...verdict.allow] };
+        return { tag: 'allow' };
     }
-    return 'deny' in verdict ? { tag: 'deny', val: verdict.deny } : { tag: 'replace', val: encode(verdict.replace) };
+    return 'deny' in verdict ? { tag: 'deny', val: { message: verdict.deny } } : { tag: 'replace', val: encode(verdict.replace) };
 }

@@ -2,7 +2,7 @@
  * The entry of a component, which `windlass build` writes; a plugin does not import this module:
  *
  * ```js
- * import * as host from 'windlass:plugin/host@0.1.0';
+ * import * as host from 'windlass:plugin/host@0.2.0-rc.1';
  * import { component } from '@windlass/plugin/component';
  * import plugin from './src/plugin.js';
  * export const { reconciler, admission } = component(plugin, host);

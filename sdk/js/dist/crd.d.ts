@@ -17,6 +17,13 @@ export interface Column {
     /** The format of the value. */
     format?: string;
 }
+/** Which objects of their kind a plugin reconciles: those that match both selectors. */
+export interface ParentSelector {
+    /** A label selector in kubectl's syntax: `tier in (a,b),!legacy`. */
+    labels?: string;
+    /** A selector in the same syntax, over annotations. Objects that do not match cost the host memory. */
+    annotations?: string;
+}
 /** A custom kind. */
 export interface CustomResource<Spec, Status> {
     /** The group: `example.com`. */
@@ -39,6 +46,8 @@ export interface CustomResource<Spec, Status> {
     columns?: readonly Column[];
     /** CEL rules on the whole object (`self.metadata.name`, `self.spec`, `oldSelf`). Rules on a field are options of its type. */
     rules?: readonly Rule[];
+    /** The objects that the plugin reconciles; all by default. */
+    selector?: ParentSelector;
     /** The type of `spec`, which users write. */
     spec: Schema<Spec>;
     /** The type of the plugin's part of `status`. The host adds `observedGeneration` and `conditions`. */
@@ -48,8 +57,8 @@ export interface CustomResource<Spec, Status> {
 export interface ExistingKind<Spec, Status> {
     /** The kind. */
     kind: Kind;
-    /** A label selector in kubectl's syntax. Without it, the plugin reconciles all objects of the kind. */
-    selector?: string;
+    /** The objects that the plugin reconciles; all by default. */
+    selector?: ParentSelector;
     /** The type of `spec`, for a kind that has one. */
     spec?: Schema<Spec>;
     /** The type of `status`. */
@@ -60,7 +69,9 @@ export interface Parent<Spec, Status> {
     /** The CRD; absent for an existing kind. */
     readonly crd?: Readonly<JsonObject>;
     /** The existing kind. */
-    readonly existing?: ExistingKind<Spec, Status>;
+    readonly existing?: Kind;
+    /** The objects that the plugin reconciles. */
+    readonly selector: ParentSelector;
     /** The type of `spec`. */
     readonly spec: Schema<Spec> | undefined;
     /** The type of the plugin's part of `status`. */

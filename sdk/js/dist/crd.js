@@ -1,11 +1,13 @@
 /** The CustomResourceDefinition of a plugin. */
 /** Parents of a custom kind, whose CRD the component contains. */
 export function customResource(resource) {
-    return Object.freeze({ crd: crd(resource), spec: resource.spec, status: resource.status });
+    const { selector = {}, spec, status } = resource;
+    return Object.freeze({ crd: crd(resource), selector, spec, status });
 }
 /** Parents of a kind that the plugin does not define: a built-in kind, or a custom kind of another operator. */
 export function existing(parent) {
-    return Object.freeze({ existing: parent, spec: parent.spec, status: parent.status });
+    const { kind, selector = {}, spec, status } = parent;
+    return Object.freeze({ existing: kind, selector, spec, status });
 }
 /**
  * The rule that an object's name is a label by RFC 1035 of at most this many characters (63 or less): for a kind whose objects share

@@ -36,8 +36,9 @@
  * @module @windlass/plugin
  */
 export { AdmissionRequest, allow, deny, replace, withDefaults } from './admission.js';
+export { childWith } from './child.js';
 export { customResource, existing, rfc1035Name, } from './crd.js';
-export { Failure, failed, invalid, retry } from './failure.js';
+export { Failure, failed, invalid } from './failure.js';
 export { log, measure, span } from './host.js';
 export { kind, kinds } from './kinds.js';
 export { withPhase } from './phase.js';
@@ -45,5 +46,5 @@ export { plugin } from './plugin.js';
 export { Quantity } from './quantity.js';
 export { LiveObject, Request } from './request.js';
 export { rollout, rolloutMessage } from './rollout.js';
-export { forceOwnership, retain, } from './response.js';
+export { wait } from './response.js';
 export { Schema, t, } from './schema.js';

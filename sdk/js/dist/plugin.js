@@ -1,5 +1,7 @@
 /** The definition of a plugin. */
 import { AdmissionRequest, verdictToContract } from './admission.js';
+import { checkFields } from './checks.js';
+import { updateToContract } from './child.js';
 import { milliseconds } from './duration.js';
 import { Failure, failed } from './failure.js';
 import { log } from './host.js';
@@ -40,7 +42,7 @@ export function plugin(definition) {
                     return verdictToContract(review.call(definition, new AdmissionRequest(raw, types)));
                 }
                 catch (error) {
-                    return { tag: 'deny', val: failureOf(error).message };
+                    return { decision: { tag: 'deny', val: failureOf(error).toInvalid() }, warnings: [] };
                 }
             },
         },
@@ -86,9 +88,16 @@ function describe(definition) {
         version,
         description,
         parent: describeParent(parent),
-        children: children.map((child, index) => childRule(child, `children[${index}]`)),
-        related: related.map((kind, index) => kindOf(kind, `related[${index}]`)),
+        children: children.map((child, index) => ({
+            ...rule(child, `children[${index}]`),
+            update: updateToContract((isRule(child) && child.update) || 'apply'),
+        })),
+        related: related.map((kind, index) => rule(kind, `related[${index}]`)),
+        endpoints: [],
         finalizes: definition.finalizes ?? false,
+        orderedDeletion: definition.orderedDeletion ?? false,
+        readyMeans: definition.readyMeans ?? 'children',
+        clock: definition.clock ?? false,
         resync: resync === undefined ? undefined : BigInt(milliseconds(resync)),
         configSchema: config && encode(config.keywords),
         metrics: metrics.map(({ name, type, unit = '', description, labels = [] }) => ({
@@ -101,20 +110,18 @@ function describe(definition) {
         extensions: [],
     };
 }
-function describeParent({ crd, existing }) {
-    return existing === undefined
-        ? { tag: 'custom', val: encode(crd) }
-        : { tag: 'existing', val: { kind: kindOf(existing.kind, 'parent.kind'), selector: existing.selector } };
+function describeParent({ crd, existing, selector }) {
+    // A text would otherwise select all objects.
+    checkFields(selector, { labels: true, annotations: true }, 'parent.selector');
+    return crd === undefined
+        ? { tag: 'existing', val: { kind: kindOf(existing, 'parent.kind'), selector } }
+        : { tag: 'custom', val: { definition: encode(crd), selector } };
 }
-function childRule(child, path) {
-    if (child === undefined || !('update' in child)) {
-        return { kind: kindOf(child, path), update: { tag: 'apply' } };
-    }
-    const { update } = child;
-    const kind = kindOf(child.kind, `${path}.kind`);
-    if (typeof update === 'string') {
-        return { kind, update: { tag: update } };
-    }
-    const { rolling, recreate = false } = update;
-    return { kind, update: { tag: 'rolling', val: { recreate, conditions: [...rolling] } } };
+function isRule(kind) {
+    return kind?.kind !== undefined;
+}
+function rule(given, path) {
+    return isRule(given)
+        ? { kind: kindOf(given.kind, `${path}.kind`), optional: given.optional ?? false }
+        : { kind: kindOf(given, path), optional: false };
 }

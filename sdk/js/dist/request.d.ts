@@ -1,4 +1,5 @@
 /** The request of a call, typed. */
+import type { ChildRef } from './child.js';
 import type * as contract from './contract.js';
 import type { Kind, KubernetesObject } from './kinds.js';
 /** The fields of an object's `metadata` that plugins need. */
@@ -35,6 +36,21 @@ export interface LiveCondition {
     /** The time of the last change of `status` in RFC 3339. */
     readonly lastTransitionTime?: string;
 }
+/** Whether an object is ready, by the rules of kstatus (`sigs.k8s.io/cli-utils`). */
+export interface Readiness {
+    /**
+     * `ready`: it does what its spec says. `progressing`: not yet. `failed`: it will not become ready by itself. `unknown`: its kind is not
+     * built in, and it has none of the conditions that tell.
+     */
+    readonly state: contract.Readiness['tag'];
+    /** What is missing, or why it failed; else empty. */
+    readonly message: string;
+}
+/** A live child that the request is too small for. The host neither changes, deletes nor recreates it. */
+export interface LeftOut extends ChildRef {
+    /** Its size as JSON, in bytes. */
+    readonly size: number;
+}
 /** A live object: a child or a related object. */
 export declare class LiveObject<T = KubernetesObject> {
     #private;
@@ -48,6 +64,10 @@ export declare class LiveObject<T = KubernetesObject> {
     get object(): T;
     /** The metadata. */
     get metadata(): Metadata;
+    /** Whether the object is ready, and what is missing. Unknown if only the metadata was required. */
+    get readiness(): Readiness;
+    /** Whether the object is known to be ready. */
+    get isReady(): boolean;
     /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
     get isBeingDeleted(): boolean;
     /** The entry of `status.conditions` with this type; undefined if there is none. */
@@ -86,11 +106,21 @@ export declare class Request<Spec = any, Status = any, Config = any> {
      */
     get config(): Config;
     /**
-     * Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
-     * ({@link Definition.finalizes}). The response then lists the children that must still exist, and {@link Response.finalized} ends
-     * the parent.
+     * The time at which the reconcile began.
+     *
+     * @throws {TypeError} if the plugin has no {@link Definition.clock}.
+     */
+    get now(): Date;
+    /**
+     * Whether the plugin has to clean up ({@link Definition.finalizes}). The response then lists the children that must still exist, and
+     * {@link Response.finalized} ends the parent.
      */
     get isFinalizing(): boolean;
+    /**
+     * Why the plugin has to clean up: the parent is being deleted, or it or its namespace does not match the selector any more. Undefined
+     * unless {@link isFinalizing}.
+     */
+    get cause(): contract.FinalizeCause | undefined;
     /**
      * Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host removes
      * the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
@@ -105,9 +135,8 @@ export declare class Request<Spec = any, Status = any, Config = any> {
     /** All live children, ordered by apiVersion, kind, namespace and name; see {@link childrenOf}. */
     get children(): readonly LiveObject[];
     /**
-     * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them. Children that the
-     * host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host neither changes, deletes nor
-     * recreates those.
+     * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them; those that are
+     * {@link leftOut} are not.
      */
     childrenOf<T>(kind: Kind<T>): LiveObject<T>[];
     /**
@@ -115,6 +144,12 @@ export declare class Request<Spec = any, Status = any, Config = any> {
      * if there is none.
      */
     child<T>(kind: Kind<T>, name: string, namespace?: string | undefined): LiveObject<T> | undefined;
+    /** The largest live children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. */
+    get leftOut(): LeftOut[];
+    /** Whether an optional kind of children or related objects exists in the cluster and is granted. False for all other kinds. */
+    hasKind(kind: Kind<any>): boolean;
+    /** The namespaces in which the host refuses children: its own, and those that the Plugin does not grant by name. */
+    get closedNamespaces(): readonly string[];
     /**
      * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
      * response with the requirement and without whatever depends on it, and the host calls again at once. An object that does not exist

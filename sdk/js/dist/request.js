@@ -42,6 +42,15 @@ export class LiveObject {
     get metadata() {
         return metadataOf(this.#parsed());
     }
+    /** Whether the object is ready, and what is missing. Unknown if only the metadata was required. */
+    get readiness() {
+        const { readiness } = this.#observed;
+        return { state: readiness.tag, message: 'val' in readiness ? readiness.val : '' };
+    }
+    /** Whether the object is known to be ready. */
+    get isReady() {
+        return this.#observed.readiness.tag === 'ready';
+    }
     /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
     get isBeingDeleted() {
         return this.metadata.deletionTimestamp !== undefined;
@@ -120,19 +129,40 @@ export class Request {
         return this.#config();
     }
     /**
-     * Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
-     * ({@link Definition.finalizes}). The response then lists the children that must still exist, and {@link Response.finalized} ends
-     * the parent.
+     * The time at which the reconcile began.
+     *
+     * @throws {TypeError} if the plugin has no {@link Definition.clock}.
+     */
+    get now() {
+        if (this.raw.now === undefined) {
+            throw new TypeError('request.now needs `clock: true` in the definition of the plugin');
+        }
+        return new Date(Number(this.raw.now));
+    }
+    /**
+     * Whether the plugin has to clean up ({@link Definition.finalizes}). The response then lists the children that must still exist, and
+     * {@link Response.finalized} ends the parent.
      */
     get isFinalizing() {
-        return this.raw.phase === 'finalize';
+        return this.#finalizing !== undefined;
+    }
+    /**
+     * Why the plugin has to clean up: the parent is being deleted, or it or its namespace does not match the selector any more. Undefined
+     * unless {@link isFinalizing}.
+     */
+    get cause() {
+        return this.#finalizing?.cause;
     }
     /**
      * Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host removes
      * the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
      */
     get isNamespaceTerminating() {
-        return this.raw.extensions.some(([name]) => name === 'namespace-terminating');
+        return this.#finalizing?.namespaceTerminating ?? false;
+    }
+    get #finalizing() {
+        const { phase } = this.raw;
+        return phase.tag === 'finalize' ? phase.val : undefined;
     }
     /**
      * Whether the children of the last response for the current generation of the spec have been applied: the host writes this into
@@ -141,18 +171,19 @@ export class Request {
      */
     get isSpecApplied() {
         const observed = this.parent['status']?.observedGeneration;
+        const stalled = conditionOf(this.parent, 'Stalled');
         return (typeof observed === 'number' &&
             observed >= this.metadata.generation &&
-            conditionOf(this.parent, 'Stalled')?.status !== 'True');
+            // A child that failed after it was applied stalls the parent too.
+            (stalled?.status !== 'True' || stalled.reason === 'ChildFailed'));
     }
     /** All live children, ordered by apiVersion, kind, namespace and name; see {@link childrenOf}. */
     get children() {
         return this.#children();
     }
     /**
-     * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them. Children that the
-     * host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host neither changes, deletes nor
-     * recreates those.
+     * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them; those that are
+     * {@link leftOut} are not.
      */
     childrenOf(kind) {
         return ofKind(this.children, kind);
@@ -163,6 +194,18 @@ export class Request {
      */
     child(kind, name, namespace = this.namespace) {
         return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
+    }
+    /** The largest live children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. */
+    get leftOut() {
+        return this.raw.leftOut.map(({ child, size }) => ({ ...child, size: Number(size) }));
+    }
+    /** Whether an optional kind of children or related objects exists in the cluster and is granted. False for all other kinds. */
+    hasKind(kind) {
+        return this.raw.kinds.some((one) => isSame(one, kind));
+    }
+    /** The namespaces in which the host refuses children: its own, and those that the Plugin does not grant by name. */
+    get closedNamespaces() {
+        return this.raw.capabilities.closedNamespaces;
     }
     /**
      * The related objects that the requirement of this id selects. Undefined while the host has not served the requirement: return a
@@ -184,7 +227,10 @@ export class Request {
     }
 }
 function ofKind(objects, kind) {
-    return objects.filter((object) => object.kind.name === kind.name && object.kind.apiVersion === kind.apiVersion);
+    return objects.filter((object) => isSame(object.kind, kind));
+}
+function isSame(one, other) {
+    return one.name === other.name && one.apiVersion === other.apiVersion;
 }
 /** Reads the spec of a parent. @internal */
 export function readSpec(type, parent) {

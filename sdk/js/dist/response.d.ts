@@ -1,14 +1,20 @@
 /** The response of a call, typed. */
+import { type ChildRef } from './child.js';
 import { type Duration } from './duration.js';
 import { type Kind, type KubernetesObject } from './kinds.js';
 /** The desired state for one parent. */
 export interface Response<Status = any> {
     /**
-     * All desired children, as plain objects with `apiVersion`, `kind` and `metadata.name`. A live child that is missing here is
-     * deleted. Items that are undefined, null, false or `''` are skipped: `spec.host && ingress` is an optional child. Fields of
-     * children that are undefined or null are left out.
+     * All desired children, as plain objects with `apiVersion`, `kind` and `metadata.name`; {@link childWith} gives them options. A live
+     * child that is neither here nor in {@link keep} is deleted. Items that are undefined, null, false or `''` are skipped:
+     * `spec.host && ingress` is an optional child. Fields of children that are undefined or null are left out.
      */
     children?: readonly (KubernetesObject | undefined | null | false | '')[] | undefined;
+    /**
+     * Live children that the host neither changes nor deletes: `'all'`, or these. Undefined, null and false are skipped. Not together with
+     * {@link finalized}.
+     */
+    keep?: 'all' | readonly (ChildRef | undefined | null | false)[] | undefined;
     /**
      * The plugin's part of the parent's status, with all of its fields. Without it and without conditions, the status stays as it is.
      * Conditions alone remove its other fields.
@@ -20,10 +26,17 @@ export interface Response<Status = any> {
      */
     conditions?: readonly Condition[] | undefined;
     /**
+     * What the plugin waits for, for users: the parent gets the reason `Waiting`. Everything else in the response is carried out;
+     * {@link wait} makes a response that changes nothing.
+     */
+    waiting?: string | undefined;
+    /**
      * The time until the next reconcile, at least one second. Without it, the resync interval. Changes of the parent, its children and
      * its related objects reconcile earlier.
      */
     requeue?: Duration | undefined;
+    /** The time of the next reconcile, for a plugin with a {@link Definition.clock}; with {@link requeue}, the earlier of both. */
+    requeueAt?: Date | undefined;
     /** Kubernetes events on the parent. */
     events?: readonly Event[] | undefined;
     /** Related objects that the response depends on. Every response has all of them, also those that the host has served. */
@@ -60,26 +73,40 @@ export type Requirement = {
     id: string;
     /** One of the kinds in {@link Definition.related}. */
     kind: Kind<any>;
-    /** The namespace. The default is the parent's; a cluster-scoped parent must name one for namespaced kinds. */
+    /** The namespace. The default is the parent's; a cluster-scoped parent has none. */
     namespace?: string | undefined;
+    /** Several namespaces, or all that the Plugin grants. Not together with `namespace`. */
+    namespaces?: readonly string[] | 'all' | undefined;
+    /** Whether the metadata of the objects is enough: then changes of anything else cause no call. The host refuses this for now. */
+    metadataOnly?: boolean | undefined;
 } & ({
     /** The object of this name. */
     name: string;
     /** Absent. */
     labels?: undefined;
+    /** Absent. */
+    labelSelector?: undefined;
 } | {
     /** The objects that match a label selector in kubectl's syntax; `''` selects all. */
     labels: string;
     /** Absent. */
     name?: undefined;
+    /** Absent. */
+    labelSelector?: undefined;
+} | {
+    /** The objects that match a LabelSelector (`meta/v1`), as a field of the parent's spec has it; `{}` selects all. */
+    labelSelector: object;
+    /** Absent. */
+    name?: undefined;
+    /** Absent. */
+    labels?: undefined;
 });
 /**
- * A child that is kept when its parent is deleted, like data. It gets no ownerReference. A later parent of the same plugin, kind,
- * namespace and name adopts it.
+ * A response of a plugin that waits for something, which the message names: all children and the status stay as they are, also in a
+ * clean-up, and the host calls again after this time, at least one second. A plugin with requirements adds them:
+ *
+ * ```ts
+ * return { ...wait('Secret shop-tls is missing', '30s'), requirements };
+ * ```
  */
-export declare function retain<T extends KubernetesObject>(child: T): T;
-/**
- * A child of which the host forces ownership of the fields that another field manager owns, as an autoscaler owns `spec.replicas`,
- * once. Otherwise such a field is a conflict.
- */
-export declare function forceOwnership<T extends KubernetesObject>(child: T): T;
+export declare function wait(message: string, after: Duration): Pick<Response, 'keep' | 'waiting' | 'requeue'>;

@@ -1,73 +1,59 @@
 /** The response of a call, typed. */
+import { checkFields, json, optionalText, text } from './checks.js';
+import { childToContract, refToContract } from './child.js';
 import { milliseconds } from './duration.js';
-import { encode, stringify } from './json.js';
+import { stringify } from './json.js';
 import { kindOf } from './kinds.js';
 /**
- * A child that is kept when its parent is deleted, like data. It gets no ownerReference. A later parent of the same plugin, kind,
- * namespace and name adopts it.
+ * A response of a plugin that waits for something, which the message names: all children and the status stay as they are, also in a
+ * clean-up, and the host calls again after this time, at least one second. A plugin with requirements adds them:
+ *
+ * ```ts
+ * return { ...wait('Secret shop-tls is missing', '30s'), requirements };
+ * ```
  */
-export function retain(child) {
-    return annotated(child, 'windlass.dev/retain');
+export function wait(message, after) {
+    return { keep: 'all', waiting: message, requeue: after };
 }
-/**
- * A child of which the host forces ownership of the fields that another field manager owns, as an autoscaler owns `spec.replicas`,
- * once. Otherwise such a field is a conflict.
- */
-export function forceOwnership(child) {
-    return annotated(child, 'windlass.dev/take-over');
-}
-/** The host reads options of a child from annotations, and removes these. */
-function annotated(child, annotation) {
-    const annotations = { ...child.metadata?.annotations, [annotation]: 'true' };
-    return { ...child, metadata: { ...child.metadata, annotations } };
-}
-/** The compiler does not find a misspelt field in what a function returns. */
 const FIELDS = {
     children: true,
+    keep: true,
     status: true,
     conditions: true,
+    waiting: true,
     requeue: true,
+    requeueAt: true,
     events: true,
     requirements: true,
     finalized: true,
 };
 /** @internal */
 export function toContract(response) {
-    const unknown = Object.keys(response).find((field) => !Object.hasOwn(FIELDS, field));
-    if (unknown !== undefined) {
-        throw new TypeError(`a response has no field ${unknown}`);
-    }
+    checkFields(response, FIELDS, 'a response');
     return {
-        children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
+        children: (response.children ?? []).flatMap((child, index) => (child ? [childToContract(child, `children[${index}]`)] : [])),
+        keep: keep(response.keep ?? []),
         status: statusJson(response.status ?? undefined, response.conditions ?? []),
+        waiting: optionalText(response.waiting, 'waiting'),
         requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
+        requeueAt: response.requeueAt === undefined ? undefined : timeOf(response.requeueAt),
         events: (response.events ?? []).map(({ type, reason, message }, index) => ({
             eventType: type === 'Warning' ? 'warning' : 'normal',
             reason: text(reason, `events[${index}].reason`),
             message: text(message, `events[${index}].message`),
         })),
         requirements: (response.requirements ?? []).map((one, index) => requirement(one, `requirements[${index}]`)),
+        http: [],
         finalized: response.finalized === true,
         extensions: [],
     };
 }
-/** Checks a string of a plugin without static types: the bindings would trap. */
-function text(value, what) {
-    if (typeof value !== 'string') {
-        throw new TypeError(`${what} is ${value} instead of a string`);
+function keep(children) {
+    if (children === 'all') {
+        return { tag: 'all' };
     }
-    return value;
-}
-function childJson(child, index) {
-    const missing = [
-        ['apiVersion', child.apiVersion],
-        ['kind', child.kind],
-        ['metadata.name', child.metadata?.name],
-    ].find(([, value]) => !value);
-    if (missing !== undefined) {
-        throw new TypeError(`children[${index}] has no ${missing[0]}`);
-    }
-    return attempt(`children[${index}] (${child.kind} ${child.metadata?.name})`, child);
+    const these = children.flatMap((child, index) => (child ? [refToContract(child, `keep[${index}]`)] : []));
+    return these.length === 0 ? { tag: 'none' } : { tag: 'these', val: these };
 }
 function statusJson(status, conditions) {
     if (status === undefined && conditions.length === 0) {
@@ -78,22 +64,37 @@ function statusJson(status, conditions) {
     }
     const word = (status) => (typeof status === 'boolean' ? (status ? 'True' : 'False') : status);
     const written = conditions.map(({ type, status, reason, message }) => ({ type, status: word(status), reason, message }));
-    return attempt('the status', { ...status, ...(written.length > 0 ? { conditions: written } : {}) });
+    return json({ ...status, ...(written.length > 0 ? { conditions: written } : {}) }, 'the status');
 }
-function attempt(what, value) {
-    try {
-        return encode(value);
+function timeOf(time) {
+    // A time of a test is not an instance of the Date that was there before.
+    const value = time.getTime?.();
+    if (!Number.isSafeInteger(value)) {
+        throw new TypeError(`requeueAt is ${time} instead of a time`);
     }
-    catch (error) {
-        throw new TypeError(`${what} is not JSON: ${error instanceof Error ? error.message : error}`);
-    }
+    return BigInt(Math.max(0, value));
 }
-function requirement({ id, kind, namespace, name, labels }, path) {
-    const [tag, val] = labels === undefined ? ['name', name] : ['labels', labels];
+function requirement(required, path) {
+    const { id, kind, namespace, namespaces, metadataOnly = false } = required;
     return {
         id: text(id, `${path}.id`),
         kind: kindOf(kind, `${path}.kind`),
-        namespace: namespace === undefined ? undefined : text(namespace, `${path}.namespace`),
-        select: { tag, val: text(val, `${path}.${tag}`) },
+        namespaces: namespacesOf(namespaces ?? (namespace === undefined ? undefined : [namespace]), `${path}.namespaces`),
+        select: select(required, path),
+        metadataOnly,
     };
+}
+function namespacesOf(namespaces, path) {
+    if (namespaces === undefined) {
+        return { tag: 'of-parent' };
+    }
+    return namespaces === 'all' ? { tag: 'all' } : { tag: 'named', val: namespaces.map((name) => text(name, path)) };
+}
+function select({ name, labels, labelSelector }, path) {
+    if (labelSelector !== undefined) {
+        return { tag: 'label-selector', val: json(labelSelector, `${path}.labelSelector`) };
+    }
+    return labels === undefined
+        ? { tag: 'name', val: text(name, `${path}.name`) }
+        : { tag: 'labels', val: text(labels, `${path}.labels`) };
 }

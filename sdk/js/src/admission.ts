@@ -7,7 +7,7 @@ import { metadataOf, readConfig, readSpec, type Types } from './request.js';
 
 /** One write of a parent, before it is stored. */
 export class AdmissionRequest<Spec = any, Config = any> {
-  /** The untyped request of the contract. */
+  /** The untyped request of the contract, which also has the namespace, the user's groups, and whether nothing is stored. */
   readonly raw: contract.AdmissionRequest;
   /** The object after the write; undefined for a deletion. */
   readonly object: KubernetesObject | undefined;
@@ -59,10 +59,10 @@ function objectOf(json: Uint8Array | undefined): KubernetesObject | undefined {
 }
 
 /** The response to a write: {@link allow}, {@link replace}, {@link deny} or {@link withDefaults} make it. */
-export type Verdict =
+export type Verdict = (
   | {
-      /** The write is allowed, with warnings for the user. */
-      allow: readonly string[];
+      /** The write is allowed. */
+      allow: true;
     }
   | {
       /** The write is allowed, and this object is stored instead. */
@@ -71,21 +71,25 @@ export type Verdict =
   | {
       /** The write is denied, with a message for the user. */
       deny: string;
-    };
+    }
+) & {
+  /** Warnings for the user. */
+  warnings?: readonly string[];
+};
 
 /** Allows the write, with warnings for the user. */
 export function allow(...warnings: string[]): Verdict {
-  return { allow: warnings };
+  return { allow: true, warnings };
 }
 
-/** Allows the write, and stores this object instead. */
-export function replace(object: KubernetesObject): Verdict {
-  return { replace: object };
+/** Allows the write, and stores this object instead, of which the spec, labels and annotations may differ. */
+export function replace(object: KubernetesObject, ...warnings: string[]): Verdict {
+  return { replace: object, warnings };
 }
 
-/** Denies the write, with a message for the user. */
-export function deny(message: string): Verdict {
-  return { deny: message };
+/** Denies the write, with a message for the user. To name a field, throw {@link invalid}. */
+export function deny(message: string, ...warnings: string[]): Verdict {
+  return { deny: message, warnings };
 }
 
 /**
@@ -123,8 +127,12 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 /** @internal */
 export function verdictToContract(verdict: Verdict): contract.Verdict {
+  return { decision: decisionOf(verdict), warnings: [...(verdict.warnings ?? [])] };
+}
+
+function decisionOf(verdict: Verdict): contract.Verdict['decision'] {
   if ('allow' in verdict) {
-    return { tag: 'allow', val: [...verdict.allow] };
+    return { tag: 'allow' };
   }
-  return 'deny' in verdict ? { tag: 'deny', val: verdict.deny } : { tag: 'replace', val: encode(verdict.replace) };
+  return 'deny' in verdict ? { tag: 'deny', val: { message: verdict.deny } } : { tag: 'replace', val: encode(verdict.replace) };
 }

@@ -20,6 +20,14 @@ export interface Column {
   format?: string;
 }
 
+/** Which objects of their kind a plugin reconciles: those that match both selectors. */
+export interface ParentSelector {
+  /** A label selector in kubectl's syntax: `tier in (a,b),!legacy`. */
+  labels?: string;
+  /** A selector in the same syntax, over annotations. Objects that do not match cost the host memory. */
+  annotations?: string;
+}
+
 /** A custom kind. */
 export interface CustomResource<Spec, Status> {
   /** The group: `example.com`. */
@@ -42,6 +50,8 @@ export interface CustomResource<Spec, Status> {
   columns?: readonly Column[];
   /** CEL rules on the whole object (`self.metadata.name`, `self.spec`, `oldSelf`). Rules on a field are options of its type. */
   rules?: readonly Rule[];
+  /** The objects that the plugin reconciles; all by default. */
+  selector?: ParentSelector;
   /** The type of `spec`, which users write. */
   spec: Schema<Spec>;
   /** The type of the plugin's part of `status`. The host adds `observedGeneration` and `conditions`. */
@@ -52,8 +62,8 @@ export interface CustomResource<Spec, Status> {
 export interface ExistingKind<Spec, Status> {
   /** The kind. */
   kind: Kind;
-  /** A label selector in kubectl's syntax. Without it, the plugin reconciles all objects of the kind. */
-  selector?: string;
+  /** The objects that the plugin reconciles; all by default. */
+  selector?: ParentSelector;
   /** The type of `spec`, for a kind that has one. */
   spec?: Schema<Spec>;
   /** The type of `status`. */
@@ -65,7 +75,9 @@ export interface Parent<Spec, Status> {
   /** The CRD; absent for an existing kind. */
   readonly crd?: Readonly<JsonObject>;
   /** The existing kind. */
-  readonly existing?: ExistingKind<Spec, Status>;
+  readonly existing?: Kind;
+  /** The objects that the plugin reconciles. */
+  readonly selector: ParentSelector;
   /** The type of `spec`. */
   readonly spec: Schema<Spec> | undefined;
   /** The type of the plugin's part of `status`. */
@@ -74,12 +86,14 @@ export interface Parent<Spec, Status> {
 
 /** Parents of a custom kind, whose CRD the component contains. */
 export function customResource<Spec, Status = Record<string, never>>(resource: CustomResource<Spec, Status>): Parent<Spec, Status> {
-  return Object.freeze({ crd: crd(resource), spec: resource.spec, status: resource.status });
+  const { selector = {}, spec, status } = resource;
+  return Object.freeze({ crd: crd(resource), selector, spec, status });
 }
 
 /** Parents of a kind that the plugin does not define: a built-in kind, or a custom kind of another operator. */
 export function existing<Spec = any, Status = any>(parent: ExistingKind<Spec, Status>): Parent<Spec, Status> {
-  return Object.freeze({ existing: parent, spec: parent.spec, status: parent.status });
+  const { kind, selector = {}, spec, status } = parent;
+  return Object.freeze({ existing: kind, selector, spec, status });
 }
 
 /**

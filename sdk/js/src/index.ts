@@ -37,6 +37,7 @@
  */
 
 export { AdmissionRequest, allow, deny, replace, withDefaults, type Verdict } from './admission.js';
+export { childWith, type ChildOptions, type ChildRef, type Rolling, type UpdateStrategy } from './child.js';
 export type * as contract from './contract.js';
 export {
   customResource,
@@ -46,25 +47,19 @@ export {
   type CustomResource,
   type ExistingKind,
   type Parent,
+  type ParentSelector,
 } from './crd.js';
 export type { Duration } from './duration.js';
-export { Failure, failed, invalid, retry } from './failure.js';
+export { Failure, failed, invalid } from './failure.js';
 export { log, measure, span, type Fields } from './host.js';
 export type { JsonObject, JsonValue } from './json.js';
 export { kind, kinds, type Kind, type KubernetesObject, type ObjectMeta } from './kinds.js';
 export { withPhase, type PhaseOptions, type StatusWithPhase } from './phase.js';
-export { plugin, type ChildRule, type Definition, type Metric, type Plugin, type Rolling } from './plugin.js';
+export { plugin, type ChildRule, type Definition, type Metric, type Plugin, type RelatedRule } from './plugin.js';
 export { Quantity } from './quantity.js';
-export { LiveObject, Request, type LiveCondition, type Metadata } from './request.js';
+export { LiveObject, Request, type LeftOut, type LiveCondition, type Metadata, type Readiness } from './request.js';
 export { rollout, rolloutMessage, type Rollout, type RolloutState } from './rollout.js';
-export {
-  forceOwnership,
-  retain,
-  type Condition,
-  type Event,
-  type Requirement,
-  type Response,
-} from './response.js';
+export { wait, type Condition, type Event, type Requirement, type Response } from './response.js';
 export {
   Schema,
   t,

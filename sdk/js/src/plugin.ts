@@ -1,6 +1,8 @@
 /** The definition of a plugin. */
 
 import { AdmissionRequest, verdictToContract, type Verdict } from './admission.js';
+import { checkFields } from './checks.js';
+import { updateToContract, type UpdateStrategy } from './child.js';
 import type * as contract from './contract.js';
 import type { Parent } from './crd.js';
 import { milliseconds, type Duration } from './duration.js';
@@ -22,12 +24,12 @@ export interface Definition<Spec, Status, Config> {
   description?: string;
   /** The objects that the plugin reconciles: {@link customResource} or {@link existing}. */
   parent: Parent<Spec, Status>;
-  /** The kinds of children. A kind alone is updated by server-side apply. */
+  /** The kinds of children. */
   children?: readonly (Kind<any> | ChildRule)[];
   /** The kinds that requirements may name. The plugin reads such objects and does not own them. */
-  related?: readonly Kind<any>[];
+  related?: readonly (Kind<any> | RelatedRule)[];
   /**
-   * Gives parents a finalizer. When they are deleted or leave the label selector, the plugin is called to clean up
+   * Gives parents a finalizer. When they are deleted or leave the selector, the plugin is called to clean up
    * ({@link Request.isFinalizing}).
    *
    * Their spec may be invalid, and then reading it fails: a function that begins with `const { spec } = request` blocks the deletion of
@@ -41,6 +43,21 @@ export interface Definition<Spec, Status, Config> {
    * ```
    */
   finalizes?: boolean;
+  /**
+   * Whether the children of a deleted parent are deleted in reverse order of their stages ({@link ChildOptions.stage}), each stage gone
+   * before the next.
+   */
+  orderedDeletion?: boolean;
+  /**
+   * What the condition `Ready` of a parent means: that all `children` were applied and are ready (the default); that they were `applied`;
+   * or what the `plugin` says. A condition `Ready` of the response takes precedence.
+   */
+  readyMeans?: 'children' | 'applied' | 'plugin';
+  /**
+   * Whether {@link Request.now} has the time. A response with {@link Response.requeueAt} is reused until then if nothing else changes, and
+   * one without it never.
+   */
+  clock?: boolean;
   /** The time between reconciles of a parent while nothing changes. The host adds jitter, and has a default. */
   resync?: Duration;
   /** The type of the Plugin's `spec.config`, which {@link Request.config} reads. */
@@ -51,8 +68,8 @@ export interface Definition<Spec, Status, Config> {
   /**
    * Returns the desired state for one parent. It depends on its request alone, and returns the same response for the same request.
    *
-   * @throws {Failure} {@link invalid} if the user's spec is invalid, {@link retry} to wait for something, {@link failed} for all other
-   * failures.
+   * @throws {Failure} {@link invalid} if the user's spec is invalid, {@link failed} for all other failures. A plugin that waits for
+   * something returns {@link wait}.
    */
   reconcile(request: Request<Spec, Status, Config>): Response<NoInfer<Status>>;
 
@@ -64,23 +81,25 @@ export interface Definition<Spec, Status, Config> {
   review?(request: AdmissionRequest<Spec, Config>): Verdict;
 }
 
-/** A kind of children and its update strategy. */
+/** A kind of children. A kind alone is one that must exist, updated by server-side apply. */
 export interface ChildRule {
   /** The kind. */
   kind: Kind<any>;
+  /** How the host changes existing children that have no strategy of their own; `apply` by default. */
+  update?: UpdateStrategy;
   /**
-   * How the host changes existing children to their desired state: by server-side apply in place; by deleting and recreating them; not
-   * at all, so that a user deletes a child to update it; or one child at a time, in the order of the response.
+   * Whether the kind may be missing in the cluster. Then the host leaves out returned children of it, and {@link Request.hasKind} is false.
+   * Without it, a missing kind stops the plugin.
    */
-  update: 'apply' | 'recreate' | 'on-delete' | Rolling;
+  optional?: boolean;
 }
 
-/** An update of one child at a time. */
-export interface Rolling {
-  /** Types of the conditions that must be True in a changed child before the next child changes. */
-  rolling: readonly string[];
-  /** Whether children are recreated instead of updated in place. */
-  recreate?: boolean;
+/** A kind of related objects. A kind alone is one that must exist. */
+export interface RelatedRule {
+  /** The kind. */
+  kind: Kind<any>;
+  /** Whether the kind may be missing in the cluster. Then requirements of it select nothing. */
+  optional?: boolean;
 }
 
 /** A metric that the plugin reports with {@link measure}. */
@@ -136,11 +155,11 @@ export function plugin<Spec, Status, Config = Record<string, never>>(
       },
     },
     admission: review && {
-      review: (raw: contract.AdmissionRequest) => {
+      review: (raw: contract.AdmissionRequest): contract.Verdict => {
         try {
           return verdictToContract(review.call(definition, new AdmissionRequest(raw, types)));
         } catch (error) {
-          return { tag: 'deny' as const, val: failureOf(error).message };
+          return { decision: { tag: 'deny', val: failureOf(error).toInvalid() }, warnings: [] };
         }
       },
     },
@@ -193,9 +212,16 @@ function describe(definition: Definition<any, any, any>): contract.Descriptor {
     version,
     description,
     parent: describeParent(parent),
-    children: children.map((child, index) => childRule(child, `children[${index}]`)),
-    related: related.map((kind, index) => kindOf(kind, `related[${index}]`)),
+    children: children.map((child, index) => ({
+      ...rule(child, `children[${index}]`),
+      update: updateToContract((isRule<ChildRule>(child) && child.update) || 'apply'),
+    })),
+    related: related.map((kind, index) => rule(kind, `related[${index}]`)),
+    endpoints: [],
     finalizes: definition.finalizes ?? false,
+    orderedDeletion: definition.orderedDeletion ?? false,
+    readyMeans: definition.readyMeans ?? 'children',
+    clock: definition.clock ?? false,
     resync: resync === undefined ? undefined : BigInt(milliseconds(resync)),
     configSchema: config && encode(config.keywords),
     metrics: metrics.map(({ name, type, unit = '', description, labels = [] }) => ({
@@ -209,21 +235,20 @@ function describe(definition: Definition<any, any, any>): contract.Descriptor {
   };
 }
 
-function describeParent({ crd, existing }: Parent<any, any>): contract.Parent {
-  return existing === undefined
-    ? { tag: 'custom', val: encode(crd) }
-    : { tag: 'existing', val: { kind: kindOf(existing.kind, 'parent.kind'), selector: existing.selector } };
+function describeParent({ crd, existing, selector }: Parent<any, any>): contract.Parent {
+  // A text would otherwise select all objects.
+  checkFields(selector, { labels: true, annotations: true }, 'parent.selector');
+  return crd === undefined
+    ? { tag: 'existing', val: { kind: kindOf(existing, 'parent.kind'), selector } }
+    : { tag: 'custom', val: { definition: encode(crd), selector } };
 }
 
-function childRule(child: Kind<any> | ChildRule | undefined, path: string): contract.ChildRule {
-  if (child === undefined || !('update' in child)) {
-    return { kind: kindOf(child, path), update: { tag: 'apply' } };
-  }
-  const { update } = child;
-  const kind = kindOf(child.kind, `${path}.kind`);
-  if (typeof update === 'string') {
-    return { kind, update: { tag: update } };
-  }
-  const { rolling, recreate = false } = update;
-  return { kind, update: { tag: 'rolling', val: { recreate, conditions: [...rolling] } } };
+function isRule<Rule extends RelatedRule>(kind: Kind<any> | Rule | undefined): kind is Rule {
+  return (kind as Partial<Rule> | undefined)?.kind !== undefined;
+}
+
+function rule(given: Kind<any> | RelatedRule | undefined, path: string): contract.RelatedRule {
+  return isRule(given)
+    ? { kind: kindOf(given.kind, `${path}.kind`), optional: given.optional ?? false }
+    : { kind: kindOf(given, path), optional: false };
 }

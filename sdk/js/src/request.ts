@@ -1,5 +1,6 @@
 /** The request of a call, typed. */
 
+import type { ChildRef } from './child.js';
 import type * as contract from './contract.js';
 import { Failure, failed } from './failure.js';
 import { decode, type JsonObject, type JsonValue } from './json.js';
@@ -52,6 +53,23 @@ function conditionOf(object: KubernetesObject, type: string): LiveCondition | un
   return Array.isArray(conditions) ? conditions.find((condition) => condition?.type === type) : undefined;
 }
 
+/** Whether an object is ready, by the rules of kstatus (`sigs.k8s.io/cli-utils`). */
+export interface Readiness {
+  /**
+   * `ready`: it does what its spec says. `progressing`: not yet. `failed`: it will not become ready by itself. `unknown`: its kind is not
+   * built in, and it has none of the conditions that tell.
+   */
+  readonly state: contract.Readiness['tag'];
+  /** What is missing, or why it failed; else empty. */
+  readonly message: string;
+}
+
+/** A live child that the request is too small for. The host neither changes, deletes nor recreates it. */
+export interface LeftOut extends ChildRef {
+  /** Its size as JSON, in bytes. */
+  readonly size: number;
+}
+
 /** A value that is computed at the first read. */
 function lazy<T>(compute: () => T): () => T {
   let value: { of: T } | undefined;
@@ -91,6 +109,17 @@ export class LiveObject<T = KubernetesObject> {
   /** The metadata. */
   get metadata(): Metadata {
     return metadataOf(this.#parsed());
+  }
+
+  /** Whether the object is ready, and what is missing. Unknown if only the metadata was required. */
+  get readiness(): Readiness {
+    const { readiness } = this.#observed;
+    return { state: readiness.tag, message: 'val' in readiness ? readiness.val : '' };
+  }
+
+  /** Whether the object is known to be ready. */
+  get isReady(): boolean {
+    return this.#observed.readiness.tag === 'ready';
   }
 
   /** Whether the object is being deleted (`metadata.deletionTimestamp`). */
@@ -185,12 +214,31 @@ export class Request<Spec = any, Status = any, Config = any> {
   }
 
   /**
-   * Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
-   * ({@link Definition.finalizes}). The response then lists the children that must still exist, and {@link Response.finalized} ends
-   * the parent.
+   * The time at which the reconcile began.
+   *
+   * @throws {TypeError} if the plugin has no {@link Definition.clock}.
+   */
+  get now(): Date {
+    if (this.raw.now === undefined) {
+      throw new TypeError('request.now needs `clock: true` in the definition of the plugin');
+    }
+    return new Date(Number(this.raw.now));
+  }
+
+  /**
+   * Whether the plugin has to clean up ({@link Definition.finalizes}). The response then lists the children that must still exist, and
+   * {@link Response.finalized} ends the parent.
    */
   get isFinalizing(): boolean {
-    return this.raw.phase === 'finalize';
+    return this.#finalizing !== undefined;
+  }
+
+  /**
+   * Why the plugin has to clean up: the parent is being deleted, or it or its namespace does not match the selector any more. Undefined
+   * unless {@link isFinalizing}.
+   */
+  get cause(): contract.FinalizeCause | undefined {
+    return this.#finalizing?.cause;
   }
 
   /**
@@ -198,7 +246,12 @@ export class Request<Spec = any, Status = any, Config = any> {
    * the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
    */
   get isNamespaceTerminating(): boolean {
-    return this.raw.extensions.some(([name]) => name === 'namespace-terminating');
+    return this.#finalizing?.namespaceTerminating ?? false;
+  }
+
+  get #finalizing(): contract.Finalizing | undefined {
+    const { phase } = this.raw;
+    return phase.tag === 'finalize' ? phase.val : undefined;
   }
 
   /**
@@ -208,10 +261,12 @@ export class Request<Spec = any, Status = any, Config = any> {
    */
   get isSpecApplied(): boolean {
     const observed: unknown = this.parent['status']?.observedGeneration;
+    const stalled = conditionOf(this.parent, 'Stalled');
     return (
       typeof observed === 'number' &&
       observed >= this.metadata.generation &&
-      conditionOf(this.parent, 'Stalled')?.status !== 'True'
+      // A child that failed after it was applied stalls the parent too.
+      (stalled?.status !== 'True' || stalled.reason === 'ChildFailed')
     );
   }
 
@@ -221,9 +276,8 @@ export class Request<Spec = any, Status = any, Config = any> {
   }
 
   /**
-   * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them. Children that the
-   * host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host neither changes, deletes nor
-   * recreates those.
+   * The live children of one kind, ordered by namespace and name. Children that are being deleted are among them; those that are
+   * {@link leftOut} are not.
    */
   childrenOf<T>(kind: Kind<T>): LiveObject<T>[] {
     return ofKind(this.children, kind);
@@ -235,6 +289,21 @@ export class Request<Spec = any, Status = any, Config = any> {
    */
   child<T>(kind: Kind<T>, name: string, namespace: string | undefined = this.namespace): LiveObject<T> | undefined {
     return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
+  }
+
+  /** The largest live children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. */
+  get leftOut(): LeftOut[] {
+    return this.raw.leftOut.map(({ child, size }) => ({ ...child, size: Number(size) }));
+  }
+
+  /** Whether an optional kind of children or related objects exists in the cluster and is granted. False for all other kinds. */
+  hasKind(kind: Kind<any>): boolean {
+    return this.raw.kinds.some((one) => isSame(one, kind));
+  }
+
+  /** The namespaces in which the host refuses children: its own, and those that the Plugin does not grant by name. */
+  get closedNamespaces(): readonly string[] {
+    return this.raw.capabilities.closedNamespaces;
   }
 
   /**
@@ -265,9 +334,11 @@ export interface Types<Spec, Status, Config> {
 }
 
 function ofKind<T>(objects: readonly LiveObject[], kind: Kind<T>): LiveObject<T>[] {
-  return objects.filter(
-    (object) => object.kind.name === kind.name && object.kind.apiVersion === kind.apiVersion,
-  ) as LiveObject<any>[];
+  return objects.filter((object) => isSame(object.kind, kind)) as LiveObject<any>[];
+}
+
+function isSame(one: contract.Kind, other: contract.Kind): boolean {
+  return one.name === other.name && one.apiVersion === other.apiVersion;
 }
 
 /** Reads the spec of a parent. @internal */

@@ -1,18 +1,25 @@
 /** The response of a call, typed. */
 
+import { checkFields, json, optionalText, text } from './checks.js';
+import { childToContract, refToContract, type ChildRef } from './child.js';
 import type * as contract from './contract.js';
 import { milliseconds, type Duration } from './duration.js';
-import { encode, stringify } from './json.js';
+import { stringify } from './json.js';
 import { kindOf, type Kind, type KubernetesObject } from './kinds.js';
 
 /** The desired state for one parent. */
 export interface Response<Status = any> {
   /**
-   * All desired children, as plain objects with `apiVersion`, `kind` and `metadata.name`. A live child that is missing here is
-   * deleted. Items that are undefined, null, false or `''` are skipped: `spec.host && ingress` is an optional child. Fields of
-   * children that are undefined or null are left out.
+   * All desired children, as plain objects with `apiVersion`, `kind` and `metadata.name`; {@link childWith} gives them options. A live
+   * child that is neither here nor in {@link keep} is deleted. Items that are undefined, null, false or `''` are skipped:
+   * `spec.host && ingress` is an optional child. Fields of children that are undefined or null are left out.
    */
   children?: readonly (KubernetesObject | undefined | null | false | '')[] | undefined;
+  /**
+   * Live children that the host neither changes nor deletes: `'all'`, or these. Undefined, null and false are skipped. Not together with
+   * {@link finalized}.
+   */
+  keep?: 'all' | readonly (ChildRef | undefined | null | false)[] | undefined;
   /**
    * The plugin's part of the parent's status, with all of its fields. Without it and without conditions, the status stays as it is.
    * Conditions alone remove its other fields.
@@ -24,10 +31,17 @@ export interface Response<Status = any> {
    */
   conditions?: readonly Condition[] | undefined;
   /**
+   * What the plugin waits for, for users: the parent gets the reason `Waiting`. Everything else in the response is carried out;
+   * {@link wait} makes a response that changes nothing.
+   */
+  waiting?: string | undefined;
+  /**
    * The time until the next reconcile, at least one second. Without it, the resync interval. Changes of the parent, its children and
    * its related objects reconcile earlier.
    */
   requeue?: Duration | undefined;
+  /** The time of the next reconcile, for a plugin with a {@link Definition.clock}; with {@link requeue}, the earlier of both. */
+  requeueAt?: Date | undefined;
   /** Kubernetes events on the parent. */
   events?: readonly Event[] | undefined;
   /** Related objects that the response depends on. Every response has all of them, also those that the host has served. */
@@ -67,95 +81,92 @@ export type Requirement = {
   id: string;
   /** One of the kinds in {@link Definition.related}. */
   kind: Kind<any>;
-  /** The namespace. The default is the parent's; a cluster-scoped parent must name one for namespaced kinds. */
+  /** The namespace. The default is the parent's; a cluster-scoped parent has none. */
   namespace?: string | undefined;
+  /** Several namespaces, or all that the Plugin grants. Not together with `namespace`. */
+  namespaces?: readonly string[] | 'all' | undefined;
+  /** Whether the metadata of the objects is enough: then changes of anything else cause no call. The host refuses this for now. */
+  metadataOnly?: boolean | undefined;
 } & (
   | {
       /** The object of this name. */
       name: string;
       /** Absent. */
       labels?: undefined;
+      /** Absent. */
+      labelSelector?: undefined;
     }
   | {
       /** The objects that match a label selector in kubectl's syntax; `''` selects all. */
       labels: string;
       /** Absent. */
       name?: undefined;
+      /** Absent. */
+      labelSelector?: undefined;
+    }
+  | {
+      /** The objects that match a LabelSelector (`meta/v1`), as a field of the parent's spec has it; `{}` selects all. */
+      labelSelector: object;
+      /** Absent. */
+      name?: undefined;
+      /** Absent. */
+      labels?: undefined;
     }
 );
 
 /**
- * A child that is kept when its parent is deleted, like data. It gets no ownerReference. A later parent of the same plugin, kind,
- * namespace and name adopts it.
+ * A response of a plugin that waits for something, which the message names: all children and the status stay as they are, also in a
+ * clean-up, and the host calls again after this time, at least one second. A plugin with requirements adds them:
+ *
+ * ```ts
+ * return { ...wait('Secret shop-tls is missing', '30s'), requirements };
+ * ```
  */
-export function retain<T extends KubernetesObject>(child: T): T {
-  return annotated(child, 'windlass.dev/retain');
+export function wait(message: string, after: Duration): Pick<Response, 'keep' | 'waiting' | 'requeue'> {
+  return { keep: 'all', waiting: message, requeue: after };
 }
 
-/**
- * A child of which the host forces ownership of the fields that another field manager owns, as an autoscaler owns `spec.replicas`,
- * once. Otherwise such a field is a conflict.
- */
-export function forceOwnership<T extends KubernetesObject>(child: T): T {
-  return annotated(child, 'windlass.dev/take-over');
-}
-
-/** The host reads options of a child from annotations, and removes these. */
-function annotated<T extends KubernetesObject>(child: T, annotation: string): T {
-  const annotations = { ...child.metadata?.annotations, [annotation]: 'true' };
-  return { ...child, metadata: { ...child.metadata, annotations } };
-}
-
-/** The compiler does not find a misspelt field in what a function returns. */
-const FIELDS: Readonly<Record<keyof Response, true>> = {
+const FIELDS = {
   children: true,
+  keep: true,
   status: true,
   conditions: true,
+  waiting: true,
   requeue: true,
+  requeueAt: true,
   events: true,
   requirements: true,
   finalized: true,
-};
+} as const;
 
 /** @internal */
 export function toContract(response: Response): contract.Response {
-  const unknown = Object.keys(response).find((field) => !Object.hasOwn(FIELDS, field));
-  if (unknown !== undefined) {
-    throw new TypeError(`a response has no field ${unknown}`);
-  }
+  checkFields(response, FIELDS, 'a response');
   return {
-    children: (response.children ?? []).flatMap((child, index) => (child ? [childJson(child, index)] : [])),
+    children: (response.children ?? []).flatMap((child, index) => (child ? [childToContract(child, `children[${index}]`)] : [])),
+    keep: keep(response.keep ?? []),
     status: statusJson(response.status ?? undefined, response.conditions ?? []),
+    waiting: optionalText(response.waiting, 'waiting'),
     requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
+    requeueAt: response.requeueAt === undefined ? undefined : timeOf(response.requeueAt),
     events: (response.events ?? []).map(({ type, reason, message }, index) => ({
       eventType: type === 'Warning' ? 'warning' : 'normal',
       reason: text(reason, `events[${index}].reason`),
       message: text(message, `events[${index}].message`),
     })),
     requirements: (response.requirements ?? []).map((one, index) => requirement(one, `requirements[${index}]`)),
+    http: [],
     finalized: response.finalized === true,
     extensions: [],
   };
 }
 
-/** Checks a string of a plugin without static types: the bindings would trap. */
-function text(value: unknown, what: string): string {
-  if (typeof value !== 'string') {
-    throw new TypeError(`${what} is ${value} instead of a string`);
+function keep(children: NonNullable<Response['keep']>): contract.Response['keep'] {
+  if (children === 'all') {
+    return { tag: 'all' };
   }
-  return value;
-}
-
-function childJson(child: KubernetesObject, index: number): Uint8Array {
-  const missing = [
-    ['apiVersion', child.apiVersion],
-    ['kind', child.kind],
-    ['metadata.name', child.metadata?.name],
-  ].find(([, value]) => !value);
-  if (missing !== undefined) {
-    throw new TypeError(`children[${index}] has no ${missing[0]}`);
-  }
-  return attempt(`children[${index}] (${child.kind} ${child.metadata?.name})`, child);
+  const these = children.flatMap((child, index) => (child ? [refToContract(child, `keep[${index}]`)] : []));
+  return these.length === 0 ? { tag: 'none' } : { tag: 'these', val: these };
 }
 
 function statusJson(status: unknown, conditions: readonly Condition[]): Uint8Array | undefined {
@@ -167,23 +178,41 @@ function statusJson(status: unknown, conditions: readonly Condition[]): Uint8Arr
   }
   const word = (status: Condition['status']) => (typeof status === 'boolean' ? (status ? 'True' : 'False') : status);
   const written = conditions.map(({ type, status, reason, message }) => ({ type, status: word(status), reason, message }));
-  return attempt('the status', { ...status, ...(written.length > 0 ? { conditions: written } : {}) });
+  return json({ ...status, ...(written.length > 0 ? { conditions: written } : {}) }, 'the status');
 }
 
-function attempt(what: string, value: unknown): Uint8Array {
-  try {
-    return encode(value);
-  } catch (error) {
-    throw new TypeError(`${what} is not JSON: ${error instanceof Error ? error.message : error}`);
+function timeOf(time: Date): bigint {
+  // A time of a test is not an instance of the Date that was there before.
+  const value = time.getTime?.();
+  if (!Number.isSafeInteger(value)) {
+    throw new TypeError(`requeueAt is ${time} instead of a time`);
   }
+  return BigInt(Math.max(0, value));
 }
 
-function requirement({ id, kind, namespace, name, labels }: Requirement, path: string): contract.Requirement {
-  const [tag, val] = labels === undefined ? (['name', name] as const) : (['labels', labels] as const);
+function requirement(required: Requirement, path: string): contract.Requirement {
+  const { id, kind, namespace, namespaces, metadataOnly = false } = required;
   return {
     id: text(id, `${path}.id`),
     kind: kindOf(kind, `${path}.kind`),
-    namespace: namespace === undefined ? undefined : text(namespace, `${path}.namespace`),
-    select: { tag, val: text(val, `${path}.${tag}`) },
+    namespaces: namespacesOf(namespaces ?? (namespace === undefined ? undefined : [namespace]), `${path}.namespaces`),
+    select: select(required, path),
+    metadataOnly,
   };
+}
+
+function namespacesOf(namespaces: Requirement['namespaces'], path: string): contract.Requirement['namespaces'] {
+  if (namespaces === undefined) {
+    return { tag: 'of-parent' };
+  }
+  return namespaces === 'all' ? { tag: 'all' } : { tag: 'named', val: namespaces.map((name) => text(name, path)) };
+}
+
+function select({ name, labels, labelSelector }: Requirement, path: string): contract.Requirement['select'] {
+  if (labelSelector !== undefined) {
+    return { tag: 'label-selector', val: json(labelSelector, `${path}.labelSelector`) };
+  }
+  return labels === undefined
+    ? { tag: 'name', val: text(name, `${path}.name`) }
+    : { tag: 'labels', val: text(labels, `${path}.labels`) };
 }

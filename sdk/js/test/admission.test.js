@@ -24,7 +24,7 @@ const app = plugin({
       return allow(`${request.username} deletes`);
     }
     if (request.config.frozen && request.oldSpec?.image !== request.spec.image) {
-      return deny('spec.image: may not change');
+      return deny('the image may not change', 'images are frozen');
     }
     return withDefaults(request);
   },
@@ -41,26 +41,30 @@ test('missing fields get defaults and others stay', () => {
     other: 12345678901234567890n,
     replicas: 1,
   };
-  assert.deepEqual(review(app, { object: given }), { replace: object(spec) });
+  assert.deepEqual(review(app, { object: given }), { replace: object(spec), warnings: [] });
 });
 
 test('a complete object is allowed unchanged', () => {
   const whole = object({ image: 'shop:1', replicas: 2, resources: { cpu: 1, memory: 1 } });
-  assert.deepEqual(review(app, { object: whole, oldObject: whole }), { allow: [] });
+  assert.deepEqual(review(app, { object: whole, oldObject: whole }), { allow: true, warnings: [] });
 });
 
 test('an invalid object is denied and the field is named', () => {
-  assert.deepEqual(review(app, { object: object({}) }), { deny: 'spec.image: is required' });
+  assert.deepEqual(review(app, { object: object({}) }), { deny: 'spec.image: is required', warnings: [] });
   const many = object({ image: 'shop:1', replicas: 101 });
-  assert.deepEqual(review(app, { object: many }), { deny: 'spec.replicas: 101 is not between 1 and 100' });
+  assert.deepEqual(review(app, { object: many }), {
+    deny: 'spec.replicas: 101 is not between 1 and 100',
+    warnings: [],
+  });
 });
 
 test('a review depends on the operation, the old object, the user and the config', () => {
   const [before, after] = [object({ image: 'shop:1' }), object({ image: 'shop:2' })];
   assert.deepEqual(review(app, { object: after, oldObject: before, config: { frozen: true } }), {
-    deny: 'spec.image: may not change',
+    deny: 'the image may not change',
+    warnings: ['images are frozen'],
   });
-  assert.deepEqual(review(app, { oldObject: object({}), username: 'ada' }), { allow: ['ada deletes'] });
+  assert.deepEqual(review(app, { oldObject: object({}), username: 'ada' }), { allow: true, warnings: ['ada deletes'] });
   const deleted = { ...object({}), metadata: { name: 'shop', deletionTimestamp: '2026-01-01T00:00:00Z' } };
-  assert.deepEqual(review(app, { object: deleted, oldObject: deleted }), { allow: ['user deletes'] });
+  assert.deepEqual(review(app, { object: deleted, oldObject: deleted }), { allow: true, warnings: ['user deletes'] });
 });

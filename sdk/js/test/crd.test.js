@@ -164,10 +164,13 @@ test('no field of a status is required, and a plugin without a status has the fi
 });
 
 test('a plugin on an existing kind has no CRD', () => {
-  const guard = pluginOf(existing({ kind: kinds.Namespace, selector: 'team' }));
+  const guard = pluginOf(existing({ kind: kinds.Namespace, selector: { labels: 'team', annotations: 'owner=me' } }));
   assert.equal(crd(guard), undefined);
   assert.deepEqual(guard.reconciler.describe().parent, {
     tag: 'existing',
-    val: { kind: { apiVersion: 'v1', name: 'Namespace' }, selector: 'team' },
+    val: {
+      kind: { apiVersion: 'v1', name: 'Namespace' },
+      selector: { labels: 'team', annotations: 'owner=me' },
+    },
   });
 });

@@ -7,17 +7,14 @@ import {
   customResource,
   existing,
   failed,
-  forceOwnership,
   invalid,
-  kind,
   kinds,
   log,
   measure,
   plugin,
-  retain,
-  retry,
   span,
   t,
+  wait,
 } from '@windlass/plugin';
 import { component } from '@windlass/plugin/component';
 import { attempt, call } from '@windlass/plugin/testing';
@@ -32,6 +29,7 @@ const site = plugin({
     group: 'example.com',
     version: 'v1',
     kind: 'Site',
+    selector: { labels: 'tier=web' },
     spec: t.object({
       host: t.string({ minLength: 1 }),
       replicas: t.integer({ minimum: 1, maximum: 9, default: 1 }),
@@ -43,11 +41,15 @@ const site = plugin({
     { kind: kinds.Deployment, update: { rolling: ['Available'] } },
     { kind: kinds.Pod, update: { rolling: [], recreate: true } },
     { kind: kinds.Job, update: 'on-delete' },
+    { kind: kinds.Ingress, optional: true },
     kinds.ConfigMap,
   ],
-  related: [kinds.Secret],
+  related: [kinds.Secret, { kind: kinds.Namespace, optional: true }],
   config: t.object({ prefix: t.string({ default: '' }) }),
   finalizes: true,
+  orderedDeletion: true,
+  readyMeans: 'plugin',
+  clock: true,
   resync: '30s',
   metrics: [{ name: 'calls', type: 'counter', description: 'Calls.', labels: ['host'] }],
 
@@ -72,7 +74,7 @@ const site = plugin({
       }
       const [secret] = secrets;
       if (secret === undefined) {
-        throw retry(`Secret ${tls.secretName} is missing`, '5s');
+        return { ...wait(`Secret ${tls.secretName} is missing`, '5s'), requirements };
       }
       certificate = secret.name;
     }
@@ -83,6 +85,7 @@ const site = plugin({
         { type: 'Served', status: certificate !== undefined, reason: 'Tls', message: request.namespace ?? '' },
       ],
       requeue: 1500,
+      requeueAt: request.now,
       requirements,
     };
   },
@@ -104,15 +107,35 @@ const withSpec = (spec) => ({
  * @param {Partial<import('@windlass/plugin/testing').CallOptions>} options
  */
 function callOnConfigMap(reconcile, options = {}) {
-  const { ConfigMap, Deployment, Pod } = kinds;
-  const parent = existing({ kind: ConfigMap });
-  const any = plugin({ name: 'any', version: '1.0.0', parent, children: [ConfigMap, Deployment, Pod], reconcile });
+  const parent = existing({ kind: kinds.ConfigMap });
+  const any = plugin({ name: 'any', version: '1.0.0', parent, children: [kinds.ConfigMap], related: [kinds.Secret], reconcile });
   return attempt(any, { parent: { metadata: { name: 'a' } }, ...options });
 }
 
+/**
+ * A request as the host sends it.
+ *
+ * @param {Partial<import('@windlass/plugin').contract.Request>} fields
+ * @returns {import('@windlass/plugin').contract.Request}
+ */
+const request = (fields) => ({
+  phase: { tag: 'sync' },
+  parentKind: kinds.ConfigMap,
+  parent: encode({}),
+  children: [],
+  leftOut: [],
+  related: [],
+  http: [],
+  kinds: [],
+  capabilities: { features: [], closedNamespaces: [] },
+  extensions: [],
+  ...fields,
+});
+
 test('the descriptor has everything that was set', () => {
   const { parent, configSchema, ...rest } = site.reconciler.describe();
-  assert.equal(parent.tag, 'custom');
+  assert(parent.tag === 'custom');
+  assert.deepEqual(parent.val.selector, { labels: 'tier=web' });
   assert.deepEqual(decode(configSchema ?? new Uint8Array()), {
     type: 'object',
     properties: { prefix: { type: 'string', default: '' } },
@@ -125,13 +148,26 @@ test('the descriptor has everything that was set', () => {
       {
         kind: { apiVersion: 'apps/v1', name: 'Deployment' },
         update: { tag: 'rolling', val: { recreate: false, conditions: ['Available'] } },
+        optional: false,
       },
-      { kind: { apiVersion: 'v1', name: 'Pod' }, update: { tag: 'rolling', val: { recreate: true, conditions: [] } } },
-      { kind: { apiVersion: 'batch/v1', name: 'Job' }, update: { tag: 'on-delete' } },
-      { kind: { apiVersion: 'v1', name: 'ConfigMap' }, update: { tag: 'apply' } },
+      {
+        kind: { apiVersion: 'v1', name: 'Pod' },
+        update: { tag: 'rolling', val: { recreate: true, conditions: [] } },
+        optional: false,
+      },
+      { kind: { apiVersion: 'batch/v1', name: 'Job' }, update: { tag: 'on-delete' }, optional: false },
+      { kind: { apiVersion: 'networking.k8s.io/v1', name: 'Ingress' }, update: { tag: 'apply' }, optional: true },
+      { kind: { apiVersion: 'v1', name: 'ConfigMap' }, update: { tag: 'apply' }, optional: false },
     ],
-    related: [{ apiVersion: 'v1', name: 'Secret' }],
+    related: [
+      { kind: { apiVersion: 'v1', name: 'Secret' }, optional: false },
+      { kind: { apiVersion: 'v1', name: 'Namespace' }, optional: true },
+    ],
+    endpoints: [],
     finalizes: true,
+    orderedDeletion: true,
+    readyMeans: 'plugin',
+    clock: true,
     resync: 30_000n,
     metrics: [{ name: 'calls', unit: '', description: 'Calls.', metricType: 'counter', labels: ['host'] }],
     extensions: [],
@@ -141,11 +177,15 @@ test('the descriptor has everything that was set', () => {
 test('the response has everything that was set', () => {
   assert.deepEqual(call(site, { ...withSpec({ host: 'h' }), config: { prefix: 'a-' } }), {
     children: [{ apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'a-blog' } }],
+    options: [{}],
+    keep: [],
     status: {
       readyReplicas: 4,
       conditions: [{ type: 'Served', status: 'False', reason: 'Tls', message: 'web' }],
     },
+    waiting: undefined,
     requeue: 1500,
+    requeueAt: new Date('2026-01-01T00:00:00Z'),
     events: [],
     requirements: [],
     finalized: false,
@@ -162,8 +202,9 @@ test('a requirement is returned before and after it is served', () => {
   assert.deepEqual([first.children, first.status, first.requirements.length], [[], undefined, 1]);
   assert.deepEqual(first.requirements[0]?.select, { tag: 'name', val: 'cert' });
 
-  const { failure } = attempt(site, { ...input, related: { tls: [] } });
-  assert.deepEqual([failure?.type, failure?.message, failure?.after], ['retry', 'Secret cert is missing', 5000]);
+  const waiting = call(site, { ...input, related: { tls: [] } });
+  assert.deepEqual([waiting.keep, waiting.waiting, waiting.requeue], ['all', 'Secret cert is missing', 5000]);
+  assert.deepEqual(waiting.requirements, first.requirements);
 
   const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'cert' } };
   const served = call(site, { ...input, related: { tls: [secret] } });
@@ -171,23 +212,27 @@ test('a requirement is returned before and after it is served', () => {
   assert.equal(served.status.certificate, 'cert');
 });
 
-test('a requirement selects by name or by labels, in a namespace', () => {
-  const Certificate = kind('cert-manager.io/v1', 'Certificate');
-  const certificates = plugin({
-    name: 'certificates',
-    version: '1.0.0',
-    parent: existing({ kind: kinds.Namespace }),
-    related: [Certificate],
-    reconcile: () => ({ requirements: [{ id: 'all', kind: Certificate, namespace: 'web', labels: 'tier in (a,b)' }] }),
-  });
-  assert.deepEqual(call(certificates, { parent: {} }).requirements, [
-    {
-      id: 'all',
-      kind: { apiVersion: 'cert-manager.io/v1', name: 'Certificate' },
-      namespace: 'web',
-      select: { tag: 'labels', val: 'tier in (a,b)' },
-    },
-  ]);
+test('a requirement selects by name, by labels or by a LabelSelector, in one namespace, several or all', () => {
+  const require = (/** @type {any} */ fields) => {
+    const requirements = [{ id: 'a', kind: kinds.Secret, ...fields }];
+    const [first] = callOnConfigMap(() => ({ requirements })).response?.requirements ?? [];
+    return /** @type {any[]} */ ([first?.namespaces, first?.select, first?.metadataOnly]);
+  };
+  const name = { tag: 'name', val: 'b' };
+  assert.deepEqual(require({ name: 'b' }), [{ tag: 'of-parent' }, name, false]);
+  assert.deepEqual(require({ name: 'b', namespace: 'web' }), [{ tag: 'named', val: ['web'] }, name, false]);
+  assert.deepEqual(require({ name: 'b', namespaces: ['web', 'db'] }), [{ tag: 'named', val: ['web', 'db'] }, name, false]);
+  const [all, labels, metadataOnly] = require({ labels: 'tier in (a,b)', namespaces: 'all', metadataOnly: true });
+  assert.deepEqual([all, labels, metadataOnly], [{ tag: 'all' }, { tag: 'labels', val: 'tier in (a,b)' }, true]);
+  const [, object] = require({ labelSelector: { matchLabels: { app: 'web' } } });
+  assert.deepEqual([object.tag, decode(object.val)], ['label-selector', { matchLabels: { app: 'web' } }]);
+});
+
+test('the time is that of the request, and only for a plugin with a clock', () => {
+  const { requeueAt } = call(site, { ...withSpec({ host: 'h' }), at: '2026-02-03T04:05:06.789Z' });
+  assert.equal(requeueAt?.toISOString(), '2026-02-03T04:05:06.789Z');
+  const { failure } = callOnConfigMap(({ now }) => ({ requeueAt: now }));
+  assert.match(failure?.message ?? '', /request\.now needs `clock: true`/);
 });
 
 test('a response to a finalize call can be finalized, even if the spec is invalid', () => {
@@ -228,53 +273,13 @@ test('the status is undefined if another version wrote it', () => {
   assert.equal(call(site, { parent }).status.readyReplicas, 0);
 });
 
-test('metadata has all its fields', () => {
-  const metadata = { name: 'a', uid: 'u', generation: 3, labels: { b: 'c' }, deletionTimestamp: '2026-01-01T00:00:00Z' };
-  const { failure } = callOnConfigMap(
-    (request) => {
-      assert.deepEqual(request.metadata, { ...metadata, annotations: {} });
-      assert.deepEqual([request.name, request.namespace, request.uid], ['a', undefined, 'u']);
-      assert.equal(request.parent['data'].k, 'v');
-      assert.equal(request.parent.kind, 'ConfigMap');
-      return {};
-    },
-    { parent: { metadata, data: { k: 'v' } } },
-  );
-  assert.equal(failure, undefined);
-});
-
-test('a child is found by kind, namespace and name, in the order of the host', () => {
-  const child = (/** @type {string} */ kind, /** @type {string | undefined} */ namespace, name = 'c') => ({
-    apiVersion: 'v1',
-    kind,
-    metadata: { name, namespace },
-    data: { k: `${namespace}/${name}` },
-  });
-  const { failure } = callOnConfigMap(
-    (request) => {
-      const key = (/** @type {any} */ child) => child?.object.data.k;
-      assert.deepEqual(request.children.map(key), ['a/c', 'b/b', 'b/c', 'b/a']);
-      assert.deepEqual(request.childrenOf(kinds.ConfigMap).map(key), ['a/c', 'b/b', 'b/c']);
-      assert.equal(key(request.child(kinds.ConfigMap, 'c')), 'b/c');
-      assert.equal(key(request.child(kinds.ConfigMap, 'c', 'a')), 'a/c');
-      assert.equal(request.child(kinds.ConfigMap, 'd'), undefined);
-      assert.equal(request.child(kind('v2', 'ConfigMap'), 'c'), undefined);
-      return {};
-    },
-    {
-      parent: { metadata: { name: 'p', namespace: 'b' } },
-      children: [child('Pod', 'b', 'a'), child('ConfigMap', 'b'), child('ConfigMap', 'a'), child('ConfigMap', 'b', 'b')],
-    },
-  );
-  assert.equal(failure, undefined);
-});
-
 test('a live object is parsed when it is read', () => {
-  const raw = {
+  const broken = {
     kind: { apiVersion: 'v1', name: 'Pod' },
     namespace: 'default',
     name: 'broken',
     object: new TextEncoder().encode('{'),
+    readiness: /** @type {const} */ ({ tag: 'unknown' }),
   };
   const any = plugin({
     name: 'any',
@@ -282,65 +287,8 @@ test('a live object is parsed when it is read', () => {
     parent: existing({ kind: kinds.ConfigMap }),
     reconcile: ({ children: [pod] }) => ({ events: [{ type: 'Normal', reason: pod?.name ?? '', message: pod?.namespace ?? '' }] }),
   });
-  const response = any.reconciler.reconcile({
-    phase: 'sync',
-    parent: encode({ metadata: {} }),
-    children: [raw],
-    related: [],
-    extensions: [],
-  });
+  const response = any.reconciler.reconcile(request({ children: [broken] }));
   assert.deepEqual(response.events, [{ eventType: 'normal', reason: 'broken', message: 'default' }]);
-});
-
-test('a live object has conditions and tells whether it is being deleted', () => {
-  const pod = {
-    apiVersion: 'v1',
-    kind: 'Pod',
-    metadata: { name: 'a', deletionTimestamp: '2026-01-01T00:00:00Z' },
-    status: {
-      conditions: [
-        { type: 'Ready', status: 'True' },
-        { type: 'Scheduled', status: 'False', reason: 'NoNode' },
-      ],
-    },
-  };
-  const { failure } = callOnConfigMap(
-    (request) => {
-      const [deleted, fresh] = request.childrenOf(kinds.Pod);
-      assert.equal(deleted?.isBeingDeleted, true);
-      assert.equal(fresh?.isBeingDeleted, false);
-      assert.equal(deleted?.isConditionTrue('Ready'), true);
-      assert.equal(deleted?.isConditionTrue('Scheduled'), false);
-      assert.equal(deleted?.condition('Scheduled')?.reason, 'NoNode');
-      assert.equal(fresh?.condition('Ready'), undefined);
-      return {};
-    },
-    { children: [pod, { ...pod, metadata: { name: 'b' }, status: {} }] },
-  );
-  assert.equal(failure, undefined);
-});
-
-test('a spec is applied when the host has observed it and is not stalled', () => {
-  const isApplied = (/** @type {any} */ status) => {
-    const parent = { metadata: { name: 'a', generation: 2 }, status };
-    return callOnConfigMap((request) => ({ finalized: request.isSpecApplied }), { parent }).response?.finalized;
-  };
-  const stalled = (/** @type {string} */ status) => ({ observedGeneration: 2, conditions: [{ type: 'Stalled', status }] });
-  assert.equal(isApplied({ observedGeneration: 2 }), true);
-  assert.equal(isApplied(stalled('False')), true);
-  assert.equal(isApplied(stalled('True')), false);
-  assert.equal(isApplied({ observedGeneration: 1 }), false);
-  assert.equal(isApplied(undefined), false);
-});
-
-test('options of a child are annotations, and the child itself does not change', () => {
-  const child = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'a', annotations: { b: 'c' } } };
-  const optioned = retain(forceOwnership(child));
-  const { response } = callOnConfigMap(() => ({ children: [{ ...optioned, metadata: { ...optioned.metadata, name: 'b' } }, child] }));
-  assert.deepEqual(
-    response?.children.map(({ metadata }) => /** @type {any} */ (metadata).annotations),
-    [{ b: 'c', 'windlass.dev/take-over': 'true', 'windlass.dev/retain': 'true' }, { b: 'c' }],
-  );
 });
 
 test('children that are not there are skipped, and so are fields without value', () => {
@@ -365,10 +313,15 @@ test('a status of null leaves the status as it is', () => {
 test('a duration that has passed is 0', () => {
   const requeue = (/** @type {any} */ duration) => callOnConfigMap(() => ({ requeue: duration })).response?.requeue;
   assert.deepEqual([-5, '-30s', 0.000_000_1, 1.5, '1.5s'].map(requeue), [0, 0, 0, 2, 1500]);
-  const { failure } = callOnConfigMap(() => {
-    throw retry('waits', -1);
-  });
-  assert.deepEqual([failure?.type, failure?.after], ['retry', 0]);
+});
+
+test('a plugin that waits keeps everything, also in a clean-up', () => {
+  for (const finalize of [false, true]) {
+    const { response } = callOnConfigMap(() => wait('for a Secret', '1.5m'), { finalize });
+    const { keep, waiting, requeue, children, status, finalized } = response ?? {};
+    assert.deepEqual([keep, waiting, requeue], ['all', 'for a Secret', 90_000]);
+    assert.deepEqual([children, status, finalized], [[], undefined, false]);
+  }
 });
 
 test('a failure is returned as it was thrown', () => {
@@ -376,11 +329,10 @@ test('a failure is returned as it was thrown', () => {
     const { failure } = callOnConfigMap(() => {
       throw error;
     });
-    return [failure?.type, failure?.message, failure?.after];
+    return [failure?.type, failure?.message, failure?.field];
   };
-  assert.deepEqual(thrown(invalid('spec.a', 'is odd')), ['invalid', 'spec.a: is odd', undefined]);
+  assert.deepEqual(thrown(invalid('spec.a', 'is odd')), ['invalid', 'spec.a: is odd', 'spec.a']);
   assert.deepEqual(thrown(invalid('', 'is odd')), ['invalid', 'is odd', undefined]);
-  assert.deepEqual(thrown(retry('waits', '1.5m')), ['retry', 'waits', 90_000]);
   assert.deepEqual(thrown(failed('broken')), ['failed', 'broken', undefined]);
   assert.deepEqual(thrown('text'), ['failed', 'the plugin threw text', undefined]);
 });
@@ -402,7 +354,7 @@ test('a response that cannot be one is a failure that states why', () => {
   const config = (/** @type {object} */ fields) => ({ children: [{ apiVersion: 'v1', kind: 'ConfigMap', ...fields }] });
   assert.equal(message(undefined), 'TypeError: reconcile returned undefined instead of a response');
   assert.match(message(Promise.resolve({})) ?? '', /must not be async/);
-  assert.equal(message({ finalised: true }), 'TypeError: a response has no field finalised');
+  assert.equal(message({ finalised: true }), 'TypeError: finalised is not a field of a response');
   assert.equal(message(config({})), 'TypeError: children[0] has no metadata.name');
   assert.equal(
     message(config({ metadata: { name: 'a' }, data: { ratio: Number.NaN } })),
@@ -415,6 +367,9 @@ test('a response that cannot be one is a failure that states why', () => {
   assert.equal(message({ status: 'Running' }), 'TypeError: the status is "Running" instead of an object');
   assert.equal(message({ status: [{ a: 1n }] }), 'TypeError: the status is [{"a":1}] instead of an object');
   assert.match(message({ requeue: Number.NaN }) ?? '', /is not a duration/);
+  assert.equal(message({ requeueAt: new Date(Number.NaN) }), 'TypeError: requeueAt is Invalid Date instead of a time');
+  assert.equal(message({ requeueAt: 5 }), 'TypeError: requeueAt is 5 instead of a time');
+  assert.equal(message({ waiting: 5 }), 'TypeError: waiting is 5 instead of a string');
   assert.equal(message({ requeue: 'soon' }), `TypeError: "soon" is not a duration like 500, '30s', '5m' or '1h'`);
 });
 
@@ -423,7 +378,10 @@ test('an incomplete definition is an error when the plugin is built', () => {
   const build = (/** @type {any} */ fields) => () => plugin({ name: 'a', version: '1.0.0', parent, reconcile: () => ({}), ...fields });
   assert.throws(build({ version: undefined }), { message: 'a plugin needs version' });
   assert.throws(build({ children: [kinds.Pod, undefined] }), { message: 'children[1] is not a kind' });
-  assert.throws(build({ children: [{ update: 'apply' }] }), { message: 'children[0].kind is not a kind' });
+  assert.throws(build({ children: [{ update: 'apply' }] }), { message: 'children[0] is not a kind' });
+  assert.throws(build({ parent: existing(/** @type {any} */ ({ kind: kinds.Pod, selector: 'a=b' })) }), {
+    message: '0 is not a field of parent.selector',
+  });
   assert.throws(build({ related: ['Secret'] }), { message: 'related[0] is not a kind' });
   assert.throws(build({ resync: '5 minutes' }), { message: `"5 minutes" is not a duration like 500, '30s', '5m' or '1h'` });
 });
@@ -443,7 +401,7 @@ test('fetch in a component throws an error that says why', (context) => {
     }),
     { log() {}, spanAttribute() {}, spanEvent() {}, measure() {} },
   );
-  assert.throws(() => reconciler.reconcile({ phase: 'sync', parent: encode({}), children: [], related: [], extensions: [] }), {
+  assert.throws(() => reconciler.reconcile(request({})), {
     tag: 'failed',
     val: 'Error: fetch: a plugin has no network and no files',
   });
@@ -471,6 +429,6 @@ test('a component calls the functions of the host that it imports', () => {
   const { reconciler, admission } = component(chatty, host);
   assert.equal(reconciler.describe().name, 'chatty');
   assert.equal(admission, undefined);
-  reconciler.reconcile({ phase: 'sync', parent: encode({}), children: [], related: [], extensions: [] });
+  reconciler.reconcile(request({}));
   assert.deepEqual(calls, [['warn', 'careful', [['count', '2']]]]);
 });

@@ -1,6 +1,7 @@
 // The static types, which only the compiler checks: every line under `@ts-expect-error` must be an error.
 
 import {
+  childWith,
   customResource,
   existing,
   kind,
@@ -106,10 +107,18 @@ plugin({ name: 'app', version: '1.0.0', parent, resync: '5 minutes', reconcile: 
 // @ts-expect-error: a response is not a Promise
 plugin({ name: 'app', version: '1.0.0', parent, reconcile: async () => ({}) });
 
-const requirement: Required<Response>['requirements'][number] = { id: 'a', kind: kinds.Secret, name: 'b' };
-// @ts-expect-error: by name or by labels
-const both: typeof requirement = { id: 'a', kind: kinds.Secret, name: 'b', labels: 'c' };
-void both;
+const requirements: Response['requirements'] = [
+  { id: 'a', kind: kinds.Secret, name: 'b' },
+  { id: 'a', kind: kinds.Secret, namespaces: 'all', labelSelector: { matchLabels: { a: 'b' } } },
+  // @ts-expect-error: by name or by labels
+  { id: 'a', kind: kinds.Secret, name: 'b', labels: 'c' },
+];
+void requirements;
+
+// @ts-expect-error: not an option of a child
+childWith({ metadata: { name: 'a' } }, { retained: true });
+const typed: V1Pod = childWith<V1Pod>({ metadata: { name: 'a' } }, { stage: 1 });
+void typed;
 
 plugin({
   name: 'guard',

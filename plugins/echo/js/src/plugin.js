@@ -35,6 +35,8 @@ export default plugin({
   description: 'Runs the desired number of Pods of an image',
   parent,
   children: [kinds.Pod],
+  // A cluster without nodes has Pods as well, which never become Ready.
+  readyMeans: 'applied',
   resync: '5m',
 
   reconcile(request) {

@@ -6,13 +6,17 @@
  * ```yaml
  * description: The second Pod is missing
  * parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
- * children:                       # optional, as `related` (by requirement), `config`, `finalize` and `at` (the time)
+ * children:                       # optional, as `related` (by requirement), `config` and `at` (the time)
  *   - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
  * ```
  *
+ * `finalize: true` asks the plugin to clean up, for the `cause` `deleted`, `leftSelector` or `leftNamespaces`, perhaps with
+ * `namespaceTerminating: true`. `kinds` (`{apiVersion, kind}`) are the optional kinds that exist, all by default, and `closedNamespaces` the
+ * namespaces in which the host refuses children.
+ *
  * `scale-up.answer.yaml` is the response. `UPDATE_EXPECT=1 node --test` writes it, for review.
  *
- * `windlass test --cases` reads the same files. No case has a namespace that is being deleted: test such a call with `call`.
+ * `windlass test --cases` reads the same files.
  */
 import type { Plugin } from '../plugin.js';
 import { type CallOptions } from './index.js';

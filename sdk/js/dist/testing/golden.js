@@ -6,13 +6,17 @@
  * ```yaml
  * description: The second Pod is missing
  * parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
- * children:                       # optional, as `related` (by requirement), `config`, `finalize` and `at` (the time)
+ * children:                       # optional, as `related` (by requirement), `config` and `at` (the time)
  *   - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
  * ```
  *
+ * `finalize: true` asks the plugin to clean up, for the `cause` `deleted`, `leftSelector` or `leftNamespaces`, perhaps with
+ * `namespaceTerminating: true`. `kinds` (`{apiVersion, kind}`) are the optional kinds that exist, all by default, and `closedNamespaces` the
+ * namespaces in which the host refuses children.
+ *
  * `scale-up.answer.yaml` is the response. `UPDATE_EXPECT=1 node --test` writes it, for review.
  *
- * `windlass test --cases` reads the same files. No case has a namespace that is being deleted: test such a call with `call`.
+ * `windlass test --cases` reads the same files.
  */
 import assert from 'node:assert/strict';
 import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
@@ -21,10 +25,27 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 // Node.js has no reader of YAML.
 import { parse, stringify as toYaml } from 'yaml';
-import { stringify } from '../json.js';
+import { decode, stringify } from '../json.js';
 import { attempt, crd } from './index.js';
 /** The fields of a case's file. */
-const FIELDS = ['description', 'parent', 'children', 'related', 'config', 'finalize', 'at'];
+const FIELDS = [
+    'description',
+    'parent',
+    'children',
+    'related',
+    'config',
+    'finalize',
+    'cause',
+    'namespaceTerminating',
+    'kinds',
+    'closedNamespaces',
+    'at',
+];
+const CAUSES = {
+    deleted: 'deleted',
+    leftSelector: 'left-selector',
+    leftNamespaces: 'left-namespaces',
+};
 const isUpdating = () => process.env['UPDATE_EXPECT'] === '1';
 /** Makes a test of node's test runner of each case in a folder. A relative path starts at the working directory. */
 export function golden(plugin, folder, options = {}) {
@@ -75,7 +96,7 @@ function goldenCase(plugin, file, { invalid = 'message' }) {
     assert.equal(missing, undefined, `${file} has no ${missing}`);
     const unknown = Object.keys(content).find((field) => !FIELDS.includes(field));
     assert.equal(unknown, undefined, `${file} has the unknown field ${unknown}`);
-    const { description: _, ...options } = content;
+    const options = optionsOf(content);
     const answer = file.replace(/\.yaml$/, '.answer.yaml');
     const check = () => {
         const outcome = document(attempt(plugin, options));
@@ -87,6 +108,13 @@ function goldenCase(plugin, file, { invalid = 'message' }) {
         compare(outcome, expected, answer, () => toYaml(outcome, { sortMapEntries: true, indentSeq: false, lineWidth: 0 }));
     };
     return { name: basename(file, '.yaml'), options, check };
+}
+function optionsOf({ description: _, cause, kinds: present, ...options }) {
+    return {
+        ...options,
+        ...(cause && { cause: CAUSES[cause] ?? assert.fail(`${cause} is not a cause: ${Object.keys(CAUSES).join(', ')}`) }),
+        ...(present && { kinds: present.map(({ apiVersion, kind }) => ({ apiVersion, name: kind })) }),
+    };
 }
 /** The field that an `invalid` failure names. */
 function fieldOf(outcome) {
@@ -108,13 +136,17 @@ function compare(actual, expected, file, text) {
 /** A response for review, without empty fields. */
 function document({ response, failure }) {
     if (failure !== undefined) {
-        const { type, message, after: afterMs } = failure;
-        return { [type]: type === 'retry' ? { message, afterMs } : message };
+        return { [failure.type]: failure.message };
     }
+    const { keep, options } = response;
     const fields = {
         children: response.children,
+        options: options.every(isEmpty) ? undefined : options.map(optionsDocument),
+        keep: keep === 'all' || keep.length === 0 ? keep : { these: keep.map(reference) },
+        waiting: response.waiting,
         status: response.status,
         requeueMs: response.requeue,
+        requeueAtMs: response.requeueAt?.getTime(),
         events: response.events,
         requirements: response.requirements.map(requirement),
         finalized: response.finalized,
@@ -128,9 +160,35 @@ function document({ response, failure }) {
 function isEmpty(value) {
     return value === undefined || value === false || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 }
-function requirement({ id, kind, namespace, select }) {
-    const where = namespace === undefined ? {} : { namespace };
-    return { id, apiVersion: kind.apiVersion, kind: kind.name, [select.tag]: select.val, ...where };
+function optionsDocument({ update, replaces, ...options }) {
+    return { ...options, ...(update && { update: updateDocument(update) }), ...(replaces && { replaces: reference(replaces) }) };
+}
+function updateDocument(update) {
+    if (typeof update === 'string') {
+        return update === 'on-delete' ? 'onDelete' : update;
+    }
+    const { rolling, recreate } = update;
+    return { rolling: { recreate, until: rolling.length === 0 ? 'ready' : { conditions: rolling } } };
+}
+function reference({ kind, namespace, name }) {
+    return { apiVersion: kind.apiVersion, kind: kind.name, ...(namespace && { namespace }), name };
+}
+function requirement({ id, kind, namespaces, select, metadataOnly }) {
+    const selected = select.tag === 'label-selector' ? { labels: selectorText(decode(select.val)) } : { [select.tag]: select.val };
+    return { id, apiVersion: kind.apiVersion, kind: kind.name, ...where(namespaces), ...selected, ...(metadataOnly && { metadataOnly }) };
+}
+function where(namespaces) {
+    if (namespaces.tag === 'named') {
+        const [namespace, ...others] = namespaces.val;
+        return namespace !== undefined && others.length === 0 ? { namespace } : { namespaces: namespaces.val };
+    }
+    return namespaces.tag === 'all' ? { namespaces: 'all' } : {};
+}
+/** A LabelSelector in kubectl's syntax, as the host writes it. */
+function selectorText({ matchLabels, matchExpressions }) {
+    const labels = Object.entries(matchLabels ?? {}).sort().map(([key, value]) => ({ key, operator: 'In', values: [value] }));
+    const term = ({ key, operator, values }) => ({ In: `${key} in (${values})`, NotIn: `${key} notin (${values})`, Exists: key, DoesNotExist: `!${key}` })[operator];
+    return [...labels, ...(matchExpressions ?? [])].map(term).join(',');
 }
 /** With the fields of objects in alphabetical order. */
 function sorted(value) {

@@ -16,11 +16,13 @@
  * @module @windlass/plugin/testing
  */
 import type { Verdict } from '../admission.js';
+import type { ChildOptions, ChildRef } from '../child.js';
 import type * as contract from '../contract.js';
 import { Failure } from '../failure.js';
 import { type JsonObject } from '../json.js';
-import type { KubernetesObject, ObjectMeta } from '../kinds.js';
+import type { Kind, KubernetesObject, ObjectMeta } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
+import type { LeftOut, Readiness } from '../request.js';
 import type { Event } from '../response.js';
 import { type HostCalls } from './host.js';
 export { checkCrd, golden, goldenCases, type GoldenCase, type GoldenOptions } from './golden.js';
@@ -29,17 +31,25 @@ export type { HostCalls, LogLine, Measurement, SpanEvent } from './host.js';
 export interface CallOptions {
     /** The parent. A missing `metadata.uid` becomes `uid`; `apiVersion` and `kind` are those of the plugin's parents. */
     parent: KubernetesObject;
-    /** Live children, in any order: those of an earlier response, for example. */
+    /** Live children, in any order: those of an earlier response, for example. {@link withReadiness} says whether one is ready. */
     children?: readonly KubernetesObject[];
+    /** Live children that the request is too small for. */
+    leftOut?: readonly LeftOut[];
     /** The objects of the requirements that the host has served, by the requirement's id. */
     related?: Readonly<Record<string, readonly KubernetesObject[]>>;
     /** The Plugin's `spec.config`. */
     config?: unknown;
     /** Whether the plugin has to clean up (`Request.isFinalizing`). */
     finalize?: boolean;
+    /** Why it has to (`Request.cause`); `deleted` by default. */
+    cause?: contract.FinalizeCause;
     /** Whether the parent's namespace is being deleted (`Request.isNamespaceTerminating`). */
     namespaceTerminating?: boolean;
-    /** The wall clock, a time in RFC 3339. The default is the beginning of 2026. */
+    /** The optional kinds that exist; all of the plugin's by default. */
+    kinds?: readonly Kind<any>[];
+    /** The namespaces in which the host refuses children. */
+    closedNamespaces?: readonly string[];
+    /** The time (`Request.now`, and the wall clock), in RFC 3339. The default is the beginning of 2026. */
     at?: string;
 }
 /** A desired child. */
@@ -60,10 +70,18 @@ export interface Named {
 export interface TestResponse extends HostCalls {
     /** All desired children, in the plugin's order. */
     children: Child[];
+    /** The options of each child that are not the default, in the same order. */
+    options: ChildOptions[];
+    /** Live children that stay as they are. */
+    keep: 'all' | ChildRef[];
     /** The plugin's part of the status, with its conditions. */
     status: any;
+    /** What the plugin waits for. */
+    waiting: string | undefined;
     /** Milliseconds until the next reconcile. */
     requeue: number | undefined;
+    /** The time of the next reconcile. */
+    requeueAt: Date | undefined;
     /** Events on the parent. */
     events: Event[];
     /** Related objects that the response depends on. */
@@ -99,6 +117,11 @@ export interface Failing {
 export declare function call(plugin: Plugin, options: CallOptions): TestResponse;
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
 export declare function attempt(plugin: Plugin, options: CallOptions): Outcome;
+/**
+ * A live object of which the plugin sees that it is ready, or not, with what is missing or why it failed. Of other objects of a test it
+ * sees that this is unknown: the host works it out, and the tests do not.
+ */
+export declare function withReadiness<T extends KubernetesObject>(object: T, state: Readiness['state'], message?: string): T;
 /** A write of a parent. */
 export interface ReviewOptions {
     /** The operation. By default it follows from the objects that there are. */

@@ -15,7 +15,7 @@
  *
  * @module @windlass/plugin/testing
  */
-import { Failure } from '../failure.js';
+import { Failure, failed, invalid } from '../failure.js';
 import { decode, encode } from '../json.js';
 import { record } from './host.js';
 export { checkCrd, golden, goldenCases } from './golden.js';
@@ -35,11 +35,11 @@ export function call(plugin, options) {
 }
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
 export function attempt(plugin, options) {
-    const request = requestOf(plugin, options);
     const now = new Date(options.at ?? '2026-01-01T00:00:00Z');
     if (Number.isNaN(now.getTime())) {
         throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
     }
+    const request = requestOf(plugin, options, now);
     const { value, calls } = record(now, () => {
         try {
             return { response: plugin.reconciler.reconcile(request) };
@@ -57,6 +57,14 @@ export function attempt(plugin, options) {
     check(plugin, response);
     return { response };
 }
+const READINESS = Symbol('readiness');
+/**
+ * A live object of which the plugin sees that it is ready, or not, with what is missing or why it failed. Of other objects of a test it
+ * sees that this is unknown: the host works it out, and the tests do not.
+ */
+export function withReadiness(object, state, message = '') {
+    return { ...object, [READINESS]: { tag: state, val: message } };
+}
 /**
  * Calls the plugin's admission with a write of a parent.
  *
@@ -70,46 +78,74 @@ export function review(plugin, options) {
     const { object, oldObject, username = 'user', config } = options;
     const operation = options.operation ?? (object === undefined ? 'delete' : oldObject === undefined ? 'create' : 'update');
     const json = (value) => (value === undefined ? undefined : encode(value));
-    const request = { operation, object: json(object), oldObject: json(oldObject), username, config: json(config) };
-    const verdict = record(new Date('2026-01-01T00:00:00Z'), () => admission.review(request)).value;
-    switch (verdict.tag) {
+    const { namespace, name } = (object ?? oldObject)?.metadata ?? {};
+    const request = {
+        operation,
+        kind: kindOfParents(plugin),
+        namespace,
+        namespaceLabels: [],
+        name,
+        object: json(object),
+        oldObject: json(oldObject),
+        dryRun: false,
+        username,
+        groups: [],
+        config: json(config),
+    };
+    const { decision, warnings } = record(new Date('2026-01-01T00:00:00Z'), () => admission.review(request)).value;
+    switch (decision.tag) {
         case 'allow':
-            return { allow: verdict.val };
+            return { allow: true, warnings };
         case 'replace':
-            return { replace: decode(verdict.val) };
+            return { replace: decode(decision.val), warnings };
         case 'deny':
-            return { deny: verdict.val };
+            return { deny: failureOf({ tag: 'invalid', val: decision.val }).message, warnings };
     }
 }
 /** The plugin's CRD; undefined for a plugin on an existing kind. */
 export function crd(plugin) {
     const { parent } = plugin.reconciler.describe();
-    return parent.tag === 'custom' ? decode(parent.val) : undefined;
+    return parent.tag === 'custom' ? decode(parent.val.definition) : undefined;
 }
-function requestOf(plugin, options) {
-    const { parent, children = [], related = {}, config, finalize = false, namespaceTerminating = false } = options;
-    const kind = parentKind(plugin);
+function requestOf(plugin, options, now) {
+    const { parent, children = [], leftOut = [], related = {}, config, closedNamespaces = [] } = options;
+    const { finalize = false, cause = 'deleted', namespaceTerminating = false } = options;
+    const descriptor = plugin.reconciler.describe();
+    const optional = [...descriptor.children, ...descriptor.related].flatMap(({ kind, optional }) => (optional ? [kind] : []));
+    const parentKind = kindOfParents(plugin);
     const metadata = { uid: 'uid', ...parent.metadata };
     return {
-        phase: finalize ? 'finalize' : 'sync',
-        parent: encode({ apiVersion: kind.apiVersion, kind: kind.name, ...parent, metadata }),
+        phase: finalize ? { tag: 'finalize', val: { cause, namespaceTerminating } } : { tag: 'sync' },
+        parentKind,
+        parent: encode({ apiVersion: parentKind.apiVersion, kind: parentKind.name, ...parent, metadata }),
         children: children.map(observed).sort(byKey),
+        leftOut: leftOut.map(({ size, ...child }) => ({ child, size: BigInt(size) })),
         related: Object.entries(related).map(([id, objects]) => ({ id, objects: objects.map(observed).sort(byKey) })),
+        http: [],
+        kinds: options.kinds ?? optional,
+        now: descriptor.clock ? BigInt(now.getTime()) : undefined,
         config: config === undefined ? undefined : encode(config),
-        extensions: namespaceTerminating ? [['namespace-terminating', encode(true)]] : [],
+        capabilities: { features: [], closedNamespaces },
+        extensions: [],
     };
 }
-function parentKind(plugin) {
+function kindOfParents(plugin) {
     const { existing, crd } = plugin.definition.parent;
     if (existing !== undefined) {
-        return existing.kind;
+        return existing;
     }
     const { group, names, versions } = crd.spec;
     return { apiVersion: `${group}/${versions[0].name}`, name: names.kind };
 }
 function observed(object) {
     const { apiVersion = '', kind = '', metadata } = object;
-    return { kind: { apiVersion, name: kind }, namespace: metadata?.namespace, name: metadata?.name ?? '', object: encode(object) };
+    return {
+        kind: { apiVersion, name: kind },
+        namespace: metadata?.namespace,
+        name: metadata?.name ?? '',
+        object: encode(object),
+        readiness: object[READINESS] ?? { tag: 'unknown' },
+    };
 }
 /** The order in which the host sends objects. */
 function byKey(first, second) {
@@ -118,15 +154,18 @@ function byKey(first, second) {
 }
 function failureOf(error) {
     const failure = error;
-    return failure.tag === 'retry'
-        ? new Failure('retry', failure.val.message, Number(failure.val.after))
-        : new Failure(failure.tag, failure.val);
+    return failure.tag === 'invalid' ? invalid(failure.val.field ?? '', failure.val.message) : failed(failure.val);
 }
 function parsed(response) {
+    const { keep, requeue, requeueAt } = response;
     return {
-        children: response.children.map((child) => decode(child)),
+        children: response.children.map(({ object }) => decode(object)),
+        options: response.children.map(optionsOf),
+        keep: keep.tag === 'all' ? 'all' : keep.tag === 'these' ? keep.val : [],
         status: response.status && decode(response.status),
-        requeue: response.requeue === undefined ? undefined : Number(response.requeue),
+        waiting: response.waiting,
+        requeue: requeue === undefined ? undefined : Number(requeue),
+        requeueAt: requeueAt === undefined ? undefined : new Date(Number(requeueAt)),
         events: response.events.map(({ eventType, reason, message }) => ({
             type: eventType === 'normal' ? 'Normal' : 'Warning',
             reason,
@@ -136,14 +175,29 @@ function parsed(response) {
         finalized: response.finalized,
     };
 }
+function optionsOf({ stage, retain, takeOver, create, ready, update, replaces }) {
+    const once = create.tag === 'once' ? create.val : undefined;
+    const options = {
+        stage: stage || undefined,
+        retain: retain || undefined,
+        takeOver: takeOver || undefined,
+        ready,
+        update: update && updateOf(update),
+        once,
+        replaces,
+    };
+    return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+function updateOf(update) {
+    return update.tag === 'rolling' ? { rolling: update.val.conditions, recreate: update.val.recreate } : update.tag;
+}
 /** Throws if the host would reject or drop a part of the response. */
 function check(plugin, response) {
     const descriptor = plugin.reconciler.describe();
-    const has = (kinds, apiVersion, name) => kinds.some((kind) => kind.apiVersion === apiVersion && kind.name === name);
-    const childKinds = descriptor.children.map(({ kind }) => kind);
+    const has = (rules, apiVersion, name) => rules.some(({ kind }) => kind.apiVersion === apiVersion && kind.name === name);
     const seen = new Set();
     for (const { apiVersion, kind, metadata } of response.children) {
-        if (!has(childKinds, apiVersion, kind)) {
+        if (!has(descriptor.children, apiVersion, kind)) {
             throw new Error(`child ${kind} ${metadata.name}: the plugin's children do not include ${apiVersion} ${kind}`);
         }
         const key = [apiVersion, kind, metadata.namespace, metadata.name].join(' ');

@@ -6,13 +6,17 @@
  * ```yaml
  * description: The second Pod is missing
  * parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
- * children:                       # optional, as `related` (by requirement), `config`, `finalize` and `at` (the time)
+ * children:                       # optional, as `related` (by requirement), `config` and `at` (the time)
  *   - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
  * ```
  *
+ * `finalize: true` asks the plugin to clean up, for the `cause` `deleted`, `leftSelector` or `leftNamespaces`, perhaps with
+ * `namespaceTerminating: true`. `kinds` (`{apiVersion, kind}`) are the optional kinds that exist, all by default, and `closedNamespaces` the
+ * namespaces in which the host refuses children.
+ *
  * `scale-up.answer.yaml` is the response. `UPDATE_EXPECT=1 node --test` writes it, for review.
  *
- * `windlass test --cases` reads the same files. No case has a namespace that is being deleted: test such a call with `call`.
+ * `windlass test --cases` reads the same files.
  */
 
 import assert from 'node:assert/strict';
@@ -24,8 +28,9 @@ import { fileURLToPath } from 'node:url';
 // Node.js has no reader of YAML.
 import { parse, stringify as toYaml } from 'yaml';
 
+import type { ChildOptions, ChildRef, UpdateStrategy } from '../child.js';
 import type * as contract from '../contract.js';
-import { stringify } from '../json.js';
+import { decode, stringify } from '../json.js';
 import type { Plugin } from '../plugin.js';
 import { attempt, crd, type CallOptions, type Outcome } from './index.js';
 
@@ -53,7 +58,31 @@ export interface GoldenCase {
 }
 
 /** The fields of a case's file. */
-const FIELDS = ['description', 'parent', 'children', 'related', 'config', 'finalize', 'at'];
+const FIELDS: readonly (keyof CaseFile)[] = [
+  'description',
+  'parent',
+  'children',
+  'related',
+  'config',
+  'finalize',
+  'cause',
+  'namespaceTerminating',
+  'kinds',
+  'closedNamespaces',
+  'at',
+];
+
+interface CaseFile extends Omit<CallOptions, 'cause' | 'kinds'> {
+  description: string;
+  cause?: string;
+  kinds?: { apiVersion: string; kind: string }[];
+}
+
+const CAUSES: Readonly<Record<string, contract.FinalizeCause>> = {
+  deleted: 'deleted',
+  leftSelector: 'left-selector',
+  leftNamespaces: 'left-namespaces',
+};
 
 const isUpdating = (): boolean => process.env['UPDATE_EXPECT'] === '1';
 
@@ -107,12 +136,12 @@ function isExact(value: unknown): boolean {
 }
 
 function goldenCase(plugin: Plugin, file: string, { invalid = 'message' }: GoldenOptions): GoldenCase {
-  const content = read(file) as CallOptions & { description: string };
+  const content = read(file) as CaseFile;
   const missing = (['description', 'parent'] as const).find((field) => content[field] === undefined);
   assert.equal(missing, undefined, `${file} has no ${missing}`);
-  const unknown = Object.keys(content).find((field) => !FIELDS.includes(field));
+  const unknown = Object.keys(content).find((field) => !FIELDS.includes(field as keyof CaseFile));
   assert.equal(unknown, undefined, `${file} has the unknown field ${unknown}`);
-  const { description: _, ...options } = content;
+  const options = optionsOf(content);
   const answer = file.replace(/\.yaml$/, '.answer.yaml');
   const check = (): void => {
     const outcome = document(attempt(plugin, options));
@@ -124,6 +153,14 @@ function goldenCase(plugin: Plugin, file: string, { invalid = 'message' }: Golde
     compare(outcome, expected, answer, () => toYaml(outcome, { sortMapEntries: true, indentSeq: false, lineWidth: 0 }));
   };
   return { name: basename(file, '.yaml'), options, check };
+}
+
+function optionsOf({ description: _, cause, kinds: present, ...options }: CaseFile): CallOptions {
+  return {
+    ...options,
+    ...(cause && { cause: CAUSES[cause] ?? assert.fail(`${cause} is not a cause: ${Object.keys(CAUSES).join(', ')}`) }),
+    ...(present && { kinds: present.map(({ apiVersion, kind }) => ({ apiVersion, name: kind })) }),
+  };
 }
 
 /** The field that an `invalid` failure names. */
@@ -147,13 +184,17 @@ function compare(actual: unknown, expected: unknown, file: string, text: () => s
 /** A response for review, without empty fields. */
 function document({ response, failure }: Outcome): { [field: string]: unknown; invalid?: string } {
   if (failure !== undefined) {
-    const { type, message, after: afterMs } = failure;
-    return { [type]: type === 'retry' ? { message, afterMs } : message };
+    return { [failure.type]: failure.message };
   }
+  const { keep, options } = response;
   const fields = {
     children: response.children,
+    options: options.every(isEmpty) ? undefined : options.map(optionsDocument),
+    keep: keep === 'all' || keep.length === 0 ? keep : { these: keep.map(reference) },
+    waiting: response.waiting,
     status: response.status,
     requeueMs: response.requeue,
+    requeueAtMs: response.requeueAt?.getTime(),
     events: response.events,
     requirements: response.requirements.map(requirement),
     finalized: response.finalized,
@@ -169,9 +210,41 @@ function isEmpty(value: unknown): boolean {
   return value === undefined || value === false || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
 }
 
-function requirement({ id, kind, namespace, select }: contract.Requirement): object {
-  const where = namespace === undefined ? {} : { namespace };
-  return { id, apiVersion: kind.apiVersion, kind: kind.name, [select.tag]: select.val, ...where };
+function optionsDocument({ update, replaces, ...options }: ChildOptions): object {
+  return { ...options, ...(update && { update: updateDocument(update) }), ...(replaces && { replaces: reference(replaces) }) };
+}
+
+function updateDocument(update: UpdateStrategy): unknown {
+  if (typeof update === 'string') {
+    return update === 'on-delete' ? 'onDelete' : update;
+  }
+  const { rolling, recreate } = update;
+  return { rolling: { recreate, until: rolling.length === 0 ? 'ready' : { conditions: rolling } } };
+}
+
+function reference({ kind, namespace, name }: ChildRef): object {
+  return { apiVersion: kind.apiVersion, kind: kind.name, ...(namespace && { namespace }), name };
+}
+
+function requirement({ id, kind, namespaces, select, metadataOnly }: contract.Requirement): object {
+  const selected = select.tag === 'label-selector' ? { labels: selectorText(decode(select.val)) } : { [select.tag]: select.val };
+  return { id, apiVersion: kind.apiVersion, kind: kind.name, ...where(namespaces), ...selected, ...(metadataOnly && { metadataOnly }) };
+}
+
+function where(namespaces: contract.Requirement['namespaces']): object {
+  if (namespaces.tag === 'named') {
+    const [namespace, ...others] = namespaces.val;
+    return namespace !== undefined && others.length === 0 ? { namespace } : { namespaces: namespaces.val };
+  }
+  return namespaces.tag === 'all' ? { namespaces: 'all' } : {};
+}
+
+/** A LabelSelector in kubectl's syntax, as the host writes it. */
+function selectorText({ matchLabels, matchExpressions }: any): string {
+  const labels = Object.entries(matchLabels ?? {}).sort().map(([key, value]) => ({ key, operator: 'In', values: [value] }));
+  const term = ({ key, operator, values }: any): string =>
+    ({ In: `${key} in (${values})`, NotIn: `${key} notin (${values})`, Exists: key, DoesNotExist: `!${key}` })[operator as string];
+  return [...labels, ...(matchExpressions ?? [])].map(term).join(',');
 }
 
 /** With the fields of objects in alphabetical order. */

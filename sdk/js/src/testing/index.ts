@@ -17,11 +17,13 @@
  */
 
 import type { Verdict } from '../admission.js';
+import type { ChildOptions, ChildRef, UpdateStrategy } from '../child.js';
 import type * as contract from '../contract.js';
-import { Failure } from '../failure.js';
+import { Failure, failed, invalid } from '../failure.js';
 import { decode, encode, type JsonObject } from '../json.js';
-import type { KubernetesObject, ObjectMeta } from '../kinds.js';
+import type { Kind, KubernetesObject, ObjectMeta } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
+import type { LeftOut, Readiness } from '../request.js';
 import type { Event } from '../response.js';
 import { record, type HostCalls } from './host.js';
 
@@ -32,17 +34,25 @@ export type { HostCalls, LogLine, Measurement, SpanEvent } from './host.js';
 export interface CallOptions {
   /** The parent. A missing `metadata.uid` becomes `uid`; `apiVersion` and `kind` are those of the plugin's parents. */
   parent: KubernetesObject;
-  /** Live children, in any order: those of an earlier response, for example. */
+  /** Live children, in any order: those of an earlier response, for example. {@link withReadiness} says whether one is ready. */
   children?: readonly KubernetesObject[];
+  /** Live children that the request is too small for. */
+  leftOut?: readonly LeftOut[];
   /** The objects of the requirements that the host has served, by the requirement's id. */
   related?: Readonly<Record<string, readonly KubernetesObject[]>>;
   /** The Plugin's `spec.config`. */
   config?: unknown;
   /** Whether the plugin has to clean up (`Request.isFinalizing`). */
   finalize?: boolean;
+  /** Why it has to (`Request.cause`); `deleted` by default. */
+  cause?: contract.FinalizeCause;
   /** Whether the parent's namespace is being deleted (`Request.isNamespaceTerminating`). */
   namespaceTerminating?: boolean;
-  /** The wall clock, a time in RFC 3339. The default is the beginning of 2026. */
+  /** The optional kinds that exist; all of the plugin's by default. */
+  kinds?: readonly Kind<any>[];
+  /** The namespaces in which the host refuses children. */
+  closedNamespaces?: readonly string[];
+  /** The time (`Request.now`, and the wall clock), in RFC 3339. The default is the beginning of 2026. */
   at?: string;
 }
 
@@ -66,10 +76,18 @@ export interface Named {
 export interface TestResponse extends HostCalls {
   /** All desired children, in the plugin's order. */
   children: Child[];
+  /** The options of each child that are not the default, in the same order. */
+  options: ChildOptions[];
+  /** Live children that stay as they are. */
+  keep: 'all' | ChildRef[];
   /** The plugin's part of the status, with its conditions. */
   status: any;
+  /** What the plugin waits for. */
+  waiting: string | undefined;
   /** Milliseconds until the next reconcile. */
   requeue: number | undefined;
+  /** The time of the next reconcile. */
+  requeueAt: Date | undefined;
   /** Events on the parent. */
   events: Event[];
   /** Related objects that the response depends on. */
@@ -116,11 +134,11 @@ export function call(plugin: Plugin, options: CallOptions): TestResponse {
 
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
 export function attempt(plugin: Plugin, options: CallOptions): Outcome {
-  const request = requestOf(plugin, options);
   const now = new Date(options.at ?? '2026-01-01T00:00:00Z');
   if (Number.isNaN(now.getTime())) {
     throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
   }
+  const request = requestOf(plugin, options, now);
   const { value, calls } = record(now, () => {
     try {
       return { response: plugin.reconciler.reconcile(request) };
@@ -136,6 +154,16 @@ export function attempt(plugin: Plugin, options: CallOptions): Outcome {
   const response = { ...parsed(value.response), ...calls };
   check(plugin, response);
   return { response };
+}
+
+const READINESS = Symbol('readiness');
+
+/**
+ * A live object of which the plugin sees that it is ready, or not, with what is missing or why it failed. Of other objects of a test it
+ * sees that this is unknown: the host works it out, and the tests do not.
+ */
+export function withReadiness<T extends KubernetesObject>(object: T, state: Readiness['state'], message = ''): T {
+  return { ...object, [READINESS]: { tag: state, val: message } };
 }
 
 /** A write of a parent. */
@@ -165,50 +193,78 @@ export function review(plugin: Plugin, options: ReviewOptions): Verdict {
   const { object, oldObject, username = 'user', config } = options;
   const operation = options.operation ?? (object === undefined ? 'delete' : oldObject === undefined ? 'create' : 'update');
   const json = (value: unknown) => (value === undefined ? undefined : encode(value));
-  const request = { operation, object: json(object), oldObject: json(oldObject), username, config: json(config) };
-  const verdict = record(new Date('2026-01-01T00:00:00Z'), () => admission.review(request)).value;
-  switch (verdict.tag) {
+  const { namespace, name } = (object ?? oldObject)?.metadata ?? {};
+  const request = {
+    operation,
+    kind: kindOfParents(plugin),
+    namespace,
+    namespaceLabels: [],
+    name,
+    object: json(object),
+    oldObject: json(oldObject),
+    dryRun: false,
+    username,
+    groups: [],
+    config: json(config),
+  };
+  const { decision, warnings } = record(new Date('2026-01-01T00:00:00Z'), () => admission.review(request)).value;
+  switch (decision.tag) {
     case 'allow':
-      return { allow: verdict.val };
+      return { allow: true, warnings };
     case 'replace':
-      return { replace: decode(verdict.val) as KubernetesObject };
+      return { replace: decode(decision.val) as KubernetesObject, warnings };
     case 'deny':
-      return { deny: verdict.val };
+      return { deny: failureOf({ tag: 'invalid', val: decision.val }).message, warnings };
   }
 }
 
 /** The plugin's CRD; undefined for a plugin on an existing kind. */
 export function crd(plugin: Plugin): JsonObject | undefined {
   const { parent } = plugin.reconciler.describe();
-  return parent.tag === 'custom' ? (decode(parent.val) as JsonObject) : undefined;
+  return parent.tag === 'custom' ? (decode(parent.val.definition) as JsonObject) : undefined;
 }
 
-function requestOf(plugin: Plugin, options: CallOptions): contract.Request {
-  const { parent, children = [], related = {}, config, finalize = false, namespaceTerminating = false } = options;
-  const kind = parentKind(plugin);
+function requestOf(plugin: Plugin, options: CallOptions, now: Date): contract.Request {
+  const { parent, children = [], leftOut = [], related = {}, config, closedNamespaces = [] } = options;
+  const { finalize = false, cause = 'deleted', namespaceTerminating = false } = options;
+  const descriptor = plugin.reconciler.describe();
+  const optional = [...descriptor.children, ...descriptor.related].flatMap(({ kind, optional }) => (optional ? [kind] : []));
+  const parentKind = kindOfParents(plugin);
   const metadata = { uid: 'uid', ...parent.metadata };
   return {
-    phase: finalize ? 'finalize' : 'sync',
-    parent: encode({ apiVersion: kind.apiVersion, kind: kind.name, ...parent, metadata }),
+    phase: finalize ? { tag: 'finalize', val: { cause, namespaceTerminating } } : { tag: 'sync' },
+    parentKind,
+    parent: encode({ apiVersion: parentKind.apiVersion, kind: parentKind.name, ...parent, metadata }),
     children: children.map(observed).sort(byKey),
+    leftOut: leftOut.map(({ size, ...child }) => ({ child, size: BigInt(size) })),
     related: Object.entries(related).map(([id, objects]) => ({ id, objects: objects.map(observed).sort(byKey) })),
+    http: [],
+    kinds: options.kinds ?? optional,
+    now: descriptor.clock ? BigInt(now.getTime()) : undefined,
     config: config === undefined ? undefined : encode(config),
-    extensions: namespaceTerminating ? [['namespace-terminating', encode(true)]] : [],
+    capabilities: { features: [], closedNamespaces },
+    extensions: [],
   };
 }
 
-function parentKind(plugin: Plugin): contract.Kind {
+function kindOfParents(plugin: Plugin): contract.Kind {
   const { existing, crd } = plugin.definition.parent;
   if (existing !== undefined) {
-    return existing.kind;
+    return existing;
   }
   const { group, names, versions } = (crd as any).spec;
   return { apiVersion: `${group}/${versions[0].name}`, name: names.kind };
 }
 
-function observed(object: KubernetesObject): contract.Observed {
+function observed(object: KubernetesObject & { [READINESS]?: contract.Readiness }): contract.Observed {
   const { apiVersion = '', kind = '', metadata } = object;
-  return { kind: { apiVersion, name: kind }, namespace: metadata?.namespace, name: metadata?.name ?? '', object: encode(object) };
+  return {
+    kind: { apiVersion, name: kind },
+    namespace: metadata?.namespace,
+    name: metadata?.name ?? '',
+    object: encode(object),
+    readiness: object[READINESS] ?? { tag: 'unknown' },
+  };
 }
 
 /** The order in which the host sends objects. */
@@ -219,16 +275,19 @@ function byKey(first: contract.Observed, second: contract.Observed): number {
 
 function failureOf(error: unknown): Failure {
   const failure = error as contract.Failure;
-  return failure.tag === 'retry'
-    ? new Failure('retry', failure.val.message, Number(failure.val.after))
-    : new Failure(failure.tag, failure.val);
+  return failure.tag === 'invalid' ? invalid(failure.val.field ?? '', failure.val.message) : failed(failure.val);
 }
 
 function parsed(response: contract.Response): Omit<TestResponse, keyof HostCalls> {
+  const { keep, requeue, requeueAt } = response;
   return {
-    children: response.children.map((child) => decode(child) as any),
+    children: response.children.map(({ object }) => decode(object) as any),
+    options: response.children.map(optionsOf),
+    keep: keep.tag === 'all' ? 'all' : keep.tag === 'these' ? keep.val : [],
     status: response.status && decode(response.status),
-    requeue: response.requeue === undefined ? undefined : Number(response.requeue),
+    waiting: response.waiting,
+    requeue: requeue === undefined ? undefined : Number(requeue),
+    requeueAt: requeueAt === undefined ? undefined : new Date(Number(requeueAt)),
     events: response.events.map(({ eventType, reason, message }) => ({
       type: eventType === 'normal' ? 'Normal' : 'Warning',
       reason,
@@ -239,15 +298,32 @@ function parsed(response: contract.Response): Omit<TestResponse, keyof HostCalls
   };
 }
 
+function optionsOf({ stage, retain, takeOver, create, ready, update, replaces }: contract.DesiredChild): ChildOptions {
+  const once = create.tag === 'once' ? create.val : undefined;
+  const options = {
+    stage: stage || undefined,
+    retain: retain || undefined,
+    takeOver: takeOver || undefined,
+    ready,
+    update: update && updateOf(update),
+    once,
+    replaces,
+  };
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+function updateOf(update: contract.UpdateStrategy): UpdateStrategy {
+  return update.tag === 'rolling' ? { rolling: update.val.conditions, recreate: update.val.recreate } : update.tag;
+}
+
 /** Throws if the host would reject or drop a part of the response. */
 function check(plugin: Plugin, response: TestResponse): void {
   const descriptor = plugin.reconciler.describe();
-  const has = (kinds: contract.Kind[], apiVersion: string, name: string) =>
-    kinds.some((kind) => kind.apiVersion === apiVersion && kind.name === name);
-  const childKinds = descriptor.children.map(({ kind }) => kind);
+  const has = (rules: contract.RelatedRule[], apiVersion: string, name: string) =>
+    rules.some(({ kind }) => kind.apiVersion === apiVersion && kind.name === name);
   const seen = new Set<string>();
   for (const { apiVersion, kind, metadata } of response.children) {
-    if (!has(childKinds, apiVersion, kind)) {
+    if (!has(descriptor.children, apiVersion, kind)) {
       throw new Error(`child ${kind} ${metadata.name}: the plugin's children do not include ${apiVersion} ${kind}`);
     }
     const key = [apiVersion, kind, metadata.namespace, metadata.name].join(' ');

@@ -2,6 +2,7 @@
 // behaves. The probes of the other SDKs do the same.
 
 import {
+  childWith,
   customResource,
   failed,
   invalid,
@@ -10,10 +11,9 @@ import {
   log,
   measure,
   plugin,
-  retain,
-  retry,
   span,
   t,
+  wait,
 } from '@windlass/plugin';
 
 const word = { pattern: '^[A-Z][A-Za-z]*$', maxLength: 63 };
@@ -103,6 +103,7 @@ export default plugin({
   children: [kinds.ConfigMap, Copy],
   related: [kinds.ConfigMap],
   finalizes: true,
+  readyMeans: 'applied',
   resync: '5m',
   config: t.object(
     {
@@ -122,7 +123,11 @@ export default plugin({
       return cleanUp(live);
     }
     const { name, spec, metadata } = request;
-    fail(spec.fail ?? '');
+    const [, failure, message] = /^(\w+): (.*)$/s.exec(spec.fail ?? '') ?? [];
+    if (failure === 'retry') {
+      return wait(message, '1.5s');
+    }
+    fail(failure, message);
     if (spec.report) {
       report(spec.text ?? '');
     }
@@ -133,7 +138,7 @@ export default plugin({
     const leaving = live.filter((child) => child.isBeingDeleted).map((child) => child.name);
     return {
       children: [
-        ...(spec.retain ? configMaps.map(retain) : configMaps),
+        ...configMaps.map((child) => childWith(child, { retain: spec.retain })),
         spec.copy !== undefined && {
           apiVersion: Copy.apiVersion,
           kind: Copy.name,
@@ -174,13 +179,9 @@ function cleanUp(live) {
     : { status, finalized: true };
 }
 
-function fail(text) {
-  const [, type, message] = /^(\w+): (.*)$/s.exec(text) ?? [];
+function fail(type, message) {
   if (type === 'invalid') {
     throw invalid('spec.fail', message);
-  }
-  if (type === 'retry') {
-    throw retry(message, '1.5s');
   }
   if (type === 'failed') {
     throw failed(message);
