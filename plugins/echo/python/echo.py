@@ -45,6 +45,7 @@ class Echo(Plugin[EchoSpec, EchoStatus]):
         rules=[Rule("size(self.metadata.name) <= 59", "name over 59 characters")],
     )
     children = [Pod]
+    ready_means = "applied"
     resync = timedelta(minutes=5)
 
     def reconcile(self, request: Request[EchoSpec, EchoStatus]) -> Response[EchoStatus]:

@@ -38,13 +38,13 @@ class AdmissionTest(unittest.TestCase):
         self.assertEqual(review(MyApp, "update", object=replaced.object, old=replaced.object), Allow())
 
     def test_an_invalid_object_is_denied_and_the_field_is_named(self) -> None:
-        cases: list[tuple[dict[str, Any], str]] = [
-            ({"image": "shop:1", "replicas": 101}, "spec.replicas: 101 is not between 1 and 100"),
-            ({"replicas": 1}, "spec.image: is required"),
-            ({"image": "shop:1", "port": "http"}, 'spec.port: "http" is not a whole number'),
+        cases: list[tuple[dict[str, Any], str, str]] = [
+            ({"image": "shop:1", "replicas": 101}, "spec.replicas", "101 is not between 1 and 100"),
+            ({"replicas": 1}, "spec.image", "is required"),
+            ({"image": "shop:1", "port": "http"}, "spec.port", '"http" is not a whole number'),
         ]
-        for spec, message in cases:
-            self.assertEqual(create(spec), Deny(message))
+        for spec, field, message in cases:
+            self.assertEqual(create(spec), Deny(message, field))
 
     def test_a_deletion_is_allowed_even_if_the_object_is_invalid(self) -> None:
         invalid = app({"image": ""})

@@ -3,7 +3,7 @@ from __future__ import annotations
 import dataclasses
 import unittest
 
-from windlass_plugin import CustomResource, Failed, Plugin
+from windlass_plugin import CustomResource, Failed, Kind, Plugin
 from windlass_plugin.admission import Admission, AdmissionRequest, AdmissionResponse, Allow, Deny, Replace
 from windlass_plugin.testing import review
 
@@ -53,10 +53,34 @@ class AdmissionTest(unittest.TestCase):
         self.assertEqual(review(Sized, "delete", old={}), Allow())
 
     def test_a_failure_denies_the_write(self) -> None:
-        self.assertEqual(review(Sized, "create", object={}, config={"most": 5}), Deny("spec.name: is required"))
+        self.assertEqual(review(Sized, "create", object={}, config={"most": 5}), Deny("is required", "spec.name"))
         self.assertEqual(review(Sized, "create", object={}, username="nobody"), Deny("users only"))
         denied = Deny("the Plugin's spec.config.most: is required")
         self.assertEqual(review(Sized, "create", object={"spec": {"name": "a"}}), denied)
+
+    def test_a_write_has_what_the_api_server_knows_of_it(self) -> None:
+        seen: list[AdmissionRequest[Spec]] = []
+
+        class Watching(Sized):
+            def review(self, request: AdmissionRequest[Spec]) -> AdmissionResponse:
+                seen.append(request)
+                return Deny("not now", warnings=["the namespace is closed"])
+
+        sized = {"apiVersion": "example.com/v1", "kind": "Sized", "metadata": {"name": "a", "namespace": "b"}}
+        response = review(
+            Watching,
+            "delete",
+            old=sized,
+            namespace_labels={"c": "d"},
+            is_dry_run=True,
+            groups=["e"],
+            subresource="scale",
+        )
+        self.assertEqual(response, Deny("not now", None, ["the namespace is closed"]))
+        [request] = seen
+        self.assertEqual((request.kind, request.subresource), (Kind("example.com/v1", "Sized"), "scale"))
+        self.assertEqual((request.name, request.namespace, request.namespace_labels), ("a", "b", {"c": "d"}))
+        self.assertEqual((request.is_dry_run, request.groups), (True, ["e"]))
 
     def test_a_plugin_without_admission_is_refused(self) -> None:
         with self.assertRaisesRegex(TypeError, "Plain has no Admission"):

@@ -8,12 +8,15 @@ import socket
 import sys
 import unittest
 import zoneinfo
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Annotated, Any, Literal
 from urllib.error import URLError
 
 from windlass_plugin import (
     Apply,
+    Child,
+    ChildOptions,
+    ChildRef,
     ChildRule,
     Condition,
     CustomResource,
@@ -21,35 +24,37 @@ from windlass_plugin import (
     Existing,
     Failed,
     Invalid,
+    LeftOut,
     Length,
     ListMap,
     ListSet,
     Metric,
     Name,
     Object,
+    OnDelete,
+    ParentSelector,
     Phase,
     Plugin,
     Positive,
     Quantity,
     Range,
+    Readiness,
+    RelatedRule,
     Request,
     Requirement,
     Response,
-    Retry,
     Rolling,
     _errors,
     _snapshot,
     clock,
-    force_ownership,
     log,
     measure,
     random_bytes,
-    retain,
     span,
 )
 from windlass_plugin._types import type_of
 from windlass_plugin.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
-from windlass_plugin.testing import RawEvent, RawRequirement, call, crd, descriptor
+from windlass_plugin.testing import Live, call, crd, descriptor
 from windlass_plugin.types import EnvVar
 
 
@@ -133,7 +138,7 @@ class SpecTest(unittest.TestCase):
         ]:
             with self.subTest(spec), self.assertRaises(Invalid) as raised:
                 call(returning(lambda request: Response()), parent(spec))
-            self.assertTrue(raised.exception.message.startswith(message), raised.exception.message)
+            self.assertTrue(str(raised.exception).startswith(message), raised.exception)
             self.assertEqual(raised.exception.field, message.split(": ")[0])
 
     def test_null_is_like_a_missing_field_and_unknown_fields_are_ignored(self) -> None:
@@ -162,8 +167,8 @@ class SpecTest(unittest.TestCase):
 
         raw = RawRequest(parent=b'{"metadata":{"name":"a"},"spec":{"free":' + text.encode() + b"}}")
         [child] = _plugin.reconcile(Copies(), raw).children
-        self.assertIn(b'"data":' + text.encode(), child)
-        self.assertIn(b'"size":123456789012345678901234567890', child)
+        self.assertIn(b'"data":' + text.encode(), child.object)
+        self.assertIn(b'"size":123456789012345678901234567890', child.object)
 
 
 def returning(respond: Any) -> type[Base]:
@@ -280,6 +285,14 @@ class RequestTest(unittest.TestCase):
         self.assertFalse(pod.is_being_deleted)
         self.assertEqual(pod.read(TypedPod).status.pod_ip, "::1")
 
+    def test_readiness_of_a_live_object_is_unknown_unless_the_test_sets_it(self) -> None:
+        live = [Live(Pod("a"), "ready"), Pod("b"), Live(Pod("c"), "failed", "image not found")]
+        request = request_of(parent(), children=live, related={"s": [Live(Secret("s"), "ready")]})
+        self.assertEqual([pod.is_ready for pod in request.children(Pod)], [True, False, False])
+        states = [Readiness("ready"), Readiness("unknown"), Readiness("failed", "image not found")]
+        self.assertEqual([pod.readiness for pod in request.children(Pod)], states)
+        self.assertTrue((request.related("s") or [])[0].is_ready)
+
     def test_an_object_of_another_type_is_a_failure_that_names_it(self) -> None:
         [pod] = request_of(parent(), children=[Pod("a", status={})]).children()
         with self.assertRaisesRegex(Failed, "^Pod a: status.podIP: is required$"):
@@ -321,12 +334,35 @@ class RequestTest(unittest.TestCase):
         self.assertEqual(request.related("b"), [])
         self.assertIsNone(request.related("c"))
 
+    def test_only_a_plugin_with_a_clock_has_the_time(self) -> None:
+        with self.assertRaisesRegex(RuntimeError, "request.now needs `clock = True` in the plugin"):
+            _ = request_of(parent()).now
+
+        class Timed(Base):
+            clock = True
+
+            def reconcile(self, request: Request[Spec, Status]) -> Response[Status]:
+                return Response(requeue_at=request.now + timedelta(hours=1))
+
+        response = call(Timed, parent(), at="2026-02-03T04:05:06Z")
+        self.assertEqual(response.requeue_at, datetime(2026, 2, 3, 5, 5, 6, tzinfo=timezone.utc))
+
+    def test_what_the_host_offers_and_refuses_is_in_the_request(self) -> None:
+        left_out = [LeftOut(ChildRef(ConfigMap, "big", "default"), 4_000_000)]
+        request = request_of(parent(), left_out=left_out, kinds=[Pod], closed_namespaces=["windlass"])
+        self.assertEqual((request.left_out, request.closed_namespaces), (left_out, ["windlass"]))
+        self.assertEqual((request.has_kind(Pod), request.has_kind(Secret)), (True, False))
+
     def test_a_clean_up_can_do_without_the_spec(self) -> None:
         request = request_of(parent({"replicas": "x"}), finalize=True, is_namespace_terminating=True)
         self.assertTrue(request.is_finalizing and request.is_namespace_terminating)
         with self.assertRaises(Invalid):
             _ = request.spec
+        self.assertEqual(request.cause, "deleted")
+        left = request_of(parent(), finalize=True, cause="left-namespaces")
+        self.assertEqual((left.cause, left.is_namespace_terminating), ("left-namespaces", False))
         self.assertFalse(request_of(parent()).is_finalizing)
+        self.assertIsNone(request_of(parent()).cause)
 
     def test_a_spec_is_applied_once_its_generation_is_observed_and_not_stalled(self) -> None:
         stalled = {"type": "Stalled", "status": "True"}
@@ -339,6 +375,11 @@ class RequestTest(unittest.TestCase):
         ]:
             request = request_of(parent(metadata={"name": "a", "generation": 2}, status=status))
             self.assertEqual(request.is_spec_applied, applied, status)
+
+
+@dataclasses.dataclass
+class Labels:
+    match_labels: dict[str, str]
 
 
 @dataclasses.dataclass
@@ -362,16 +403,21 @@ class ResponseTest(unittest.TestCase):
                     ],
                     status=Status(Phase.PENDING, 2),
                     conditions=[Condition("Synced", True, "Done", "all is done")],
+                    keep=[ChildRef(Secret, "kept"), *request.children(Pod)],
+                    waiting="for the token",
                     requeue=timedelta(seconds=1.5),
                     events=[Event.normal("A", "a"), Event.warning("B", "b")],
                     requirements=[
                         Requirement.named("s", Secret, "token"),
-                        Requirement.labelled("n", Namespace, "a=b", namespace="other"),
+                        Requirement.labelled(
+                            "n", Namespace, Labels({"a": "b"}), namespaces=("other",), metadata_only=True
+                        ),
                     ],
                     finalized=True,
                 )
             ),
             parent(),
+            children=[Pod("c", namespace="default")],
         )
         configmap = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "b"}, "data": {"d": [None]}}
         self.assertEqual(response.children, [Pod("a"), configmap])
@@ -381,12 +427,14 @@ class ResponseTest(unittest.TestCase):
         condition = {"type": "Synced", "status": "True", "reason": "Done", "message": "all is done"}
         self.assertEqual(response.status, {"phase": "Pending", "pods": 2, "conditions": [condition]})
         self.assertEqual((response.requeue, response.finalized), (1.5, True))
-        self.assertEqual(response.events, [RawEvent("Normal", "A", "a"), RawEvent("Warning", "B", "b")])
+        self.assertEqual(response.keep, [ChildRef(Secret, "kept"), ChildRef(Pod, "c", "default")])
+        self.assertEqual(response.waiting, "for the token")
+        self.assertEqual(response.events, [Event.normal("A", "a"), Event.warning("B", "b")])
         self.assertEqual(
             response.requirements,
             [
-                RawRequirement("s", Secret, None, "name", "token"),
-                RawRequirement("n", Namespace, "other", "labels", "a=b"),
+                Requirement("s", Secret, "name", "token"),
+                Requirement("n", Namespace, "labelSelector", {"matchLabels": {"a": "b"}}, ["other"], True),
             ],
         )
 
@@ -408,12 +456,39 @@ class ResponseTest(unittest.TestCase):
             ),
             (
                 {"requirements": [Requirement.labelled("a", Secret, error)]},
-                "requirements[0].labels is ValueError, not a text",
+                "requirements[0].labelSelector is not JSON: ValueError is not JSON",
+            ),
+            (
+                {"requirements": [Requirement.labelled("a", Secret, nothing)]},
+                "requirements[0].labelSelector is NoneType, neither a text nor a LabelSelector",
             ),
             ({"requirements": [Requirement.named(error, Secret, "a")]}, "requirements[0].id is ValueError, not a text"),
             (
-                {"requirements": [Requirement.named("a", Secret, "b", namespace=error)]},
-                "requirements[0].namespace is ValueError, not a text",
+                {"requirements": [Requirement.named("a", Secret, "b", namespaces=[error])]},
+                "requirements[0].namespaces[0] is ValueError, not a text",
+            ),
+            (
+                {"requirements": [Requirement.named("a", Secret, "b", namespaces="other")]},
+                'requirements[0].namespaces is a text, neither a list nor "all"',
+            ),
+            (
+                {"children": [Child(Pod("a"), stage=-1)]},
+                "children[0].stage is -1, not a whole number from 0 to 4294967295",
+            ),
+            ({"children": [Child(Pod("a"), once=error)]}, "children[0].once is ValueError, not a text"),
+            (
+                {"children": [Child(Pod("a"), update=error)]},
+                "children[0].update is ValueError('wrong'), not a strategy",
+            ),
+            (
+                {"children": [Child(Pod("a"), replaces=error)]},
+                "children[0].replaces is ValueError, neither a ChildRef nor a live object",
+            ),
+            ({"keep": [ChildRef(error, "a")]}, "keep[0].kind is ValueError, not a kind"),
+            ({"waiting": error}, "waiting is ValueError, not a text"),
+            (
+                {"requeue_at": datetime(2026, 1, 1)},
+                "requeue_at is datetime.datetime(2026, 1, 1, 0, 0), not a datetime with a time zone",
             ),
             ({"requirements": [Requirement.named("a", error, "b")]}, "requirements[0].kind is ValueError, not a kind"),
             ({"conditions": [Condition("Ready", True, "A", error)]}, "a condition is not JSON: ValueError is not JSON"),
@@ -429,7 +504,7 @@ class ResponseTest(unittest.TestCase):
             returning(lambda request: Response(events=[Event.normal(reason, "half: \ud800")], finalized=finalized)),
             parent(),
         )
-        self.assertEqual(response.events, [RawEvent("Normal", "Running", "half: ?")])
+        self.assertEqual(response.events, [Event.normal("Running", "half: ?")])
         self.assertIs(response.finalized, True)
 
     def test_a_duration_that_has_passed_is_0(self) -> None:
@@ -442,14 +517,31 @@ class ResponseTest(unittest.TestCase):
         ]:
             response = call(returning(lambda request, duration=duration: Response(requeue=duration)), parent())
             self.assertEqual(response.requeue, seconds)
-        self.assertEqual(Retry("waiting", -1).after, 0.0)
 
-    def test_options_of_a_child_are_annotations(self) -> None:
-        pod = Pod("a", annotations={"x": "y"})
-        response = call(returning(lambda request: Response(children=[retain(force_ownership(pod))])), parent())
-        annotations = {"x": "y", "windlass.dev/take-over": "true", "windlass.dev/retain": "true"}
-        self.assertEqual(response.children[0]["metadata"]["annotations"], annotations)
-        self.assertEqual(pod, Pod("a", annotations={"x": "y"}))
+    def test_children_have_their_options(self) -> None:
+        old = Pod("old", namespace="default")
+        options: dict[str, Any] = {
+            "stage": 2,
+            "retain": True,
+            "take_over": True,
+            "once": "1",
+            "ready": False,
+            "update": OnDelete(),
+        }
+
+        def respond(request: Request[Spec, Status]) -> Response[Status]:
+            [live] = request.children(Pod)
+            return Response(children=[ConfigMap("a"), Child(None, stage=1), Child(Pod("b"), replaces=live, **options)])
+
+        response = call(returning(respond), parent(), children=[old])
+        self.assertEqual(response.children, [ConfigMap("a"), Pod("b")])
+        replaces = ChildRef(Pod, "old", "default")
+        self.assertEqual(response.options, [ChildOptions(), ChildOptions(**options, replaces=replaces)])
+
+    def test_a_wait_changes_nothing(self) -> None:
+        response = call(returning(lambda request: Response.wait("for the token", timedelta(seconds=5))), parent())
+        self.assertEqual((response.keep, response.waiting, response.requeue), ("all", "for the token", 5.0))
+        self.assertEqual((response.children, response.status), ([], None))
 
     def test_what_is_not_json_fails(self) -> None:
         for child, message in [
@@ -478,7 +570,7 @@ class ResponseTest(unittest.TestCase):
                 True,
                 running_before,
                 {"phase": "Failed", "updated": now, "conditions": [failed]},
-                [RawEvent("Warning", "Failed", "because")],
+                [Event.warning("Failed", "because")],
                 30,
             ),
         ]:
@@ -489,15 +581,15 @@ class ResponseTest(unittest.TestCase):
 
 class FailureTest(unittest.TestCase):
     def test_a_failure_is_raised_by_the_call(self) -> None:
-        for failure in [Invalid("spec.a", "is wrong"), Retry("waiting", timedelta(seconds=2)), Failed("broken")]:
+        for failure in [Invalid("spec.a", "is wrong"), Invalid(None, "is old"), Failed("broken")]:
             with self.assertRaises(type(failure)) as raised:
                 call(returning(lambda request, failure=failure: fail(failure)), parent())
-            self.assertEqual(raised.exception.message, failure.message)
-        self.assertEqual(Invalid("spec.a", "is wrong").message, "spec.a: is wrong")
-        self.assertEqual(Retry("waiting", timedelta(seconds=2)).after, 2.0)
-        self.assertEqual(pickle.loads(pickle.dumps(Invalid("a", "b"))).message, "a: b")
+            self.assertEqual(str(raised.exception), str(failure))
+        self.assertEqual(str(Invalid("spec.a", "is wrong")), "spec.a: is wrong")
+        self.assertEqual(str(Invalid(None, "is old")), "is old")
+        self.assertEqual(str(pickle.loads(pickle.dumps(Invalid("a", "b")))), "a: b")
         error: Any = ValueError("half: \ud800")
-        self.assertEqual([Failed(error).message, str(Retry(error, 1))], ["half: ?"] * 2)
+        self.assertEqual([Failed(error).message, str(Failed(error))], ["half: ?"] * 2)
 
     def test_a_deep_recursion_has_the_ends_of_its_stack(self) -> None:
         def deep() -> None:
@@ -648,10 +740,14 @@ class DescriptorTest(unittest.TestCase):
             name = "whole"
             version = "1.2.3"
             description = "Does everything"
-            parent = Existing(Namespace, "a=b")
-            children = (Deployment, ConfigMap, ChildRule(Pod, Rolling(["Ready"], recreate=True)))
-            related = (Secret,)
+            parent = Existing(Namespace)
+            selector = ParentSelector(labels="a=b", annotations="c")
+            children = (Deployment, ConfigMap, ChildRule(Pod, Rolling(["Ready"], recreate=True), optional=True))
+            related = (Secret, RelatedRule(Namespace, optional=True))
             finalizes = True
+            ordered_deletion = True
+            ready_means = "plugin"
+            clock = True
             resync = 60
             config = Config
             metrics = (Metric.counter("made", "Objects made", ["kind"]), Metric.gauge("size", "By", "Size"))
@@ -662,14 +758,20 @@ class DescriptorTest(unittest.TestCase):
         whole = descriptor(Whole)
         self.assertIsNone(crd(Whole))
         self.assertEqual((whole.name, whole.version, whole.description), ("whole", "1.2.3", "Does everything"))
-        self.assertEqual(whole.parent, Existing(Namespace, "a=b"))
+        self.assertEqual(
+            (whole.parent, whole.selector), (Existing(Namespace), ParentSelector(labels="a=b", annotations="c"))
+        )
         rules = [
             ChildRule(Deployment, Apply()),
             ChildRule(ConfigMap, Apply()),
-            ChildRule(Pod, Rolling(["Ready"], recreate=True)),
+            ChildRule(Pod, Rolling(["Ready"], recreate=True), optional=True),
         ]
-        self.assertEqual((whole.children, whole.related), (rules, [Secret]))
-        self.assertEqual((whole.finalizes, whole.resync), (True, 60_000))
+        self.assertEqual(whole.children, rules)
+        self.assertEqual(whole.related, [RelatedRule(Secret), RelatedRule(Namespace, optional=True)])
+        self.assertEqual((whole.finalizes, whole.ordered_deletion, whole.resync), (True, True, 60_000))
+        self.assertEqual((whole.ready_means, whole.clock), ("plugin", True))
+        plain = descriptor(Base)
+        self.assertEqual((plain.ready_means, plain.clock, plain.ordered_deletion), ("children", False, False))
         self.assertEqual(
             json.loads(whole.config_schema or b""),
             {

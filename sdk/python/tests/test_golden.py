@@ -6,10 +6,30 @@ import pathlib
 import tempfile
 import unittest
 import unittest.mock
+from datetime import timedelta
 from typing import Any
 
-from windlass_plugin import CustomResource, Failed, Invalid, Plugin, Request, Requirement, Response, Retry, log, measure
-from windlass_plugin.kinds import ConfigMap, Secret
+import yaml
+
+from windlass_plugin import (
+    Child,
+    ChildRef,
+    ChildRule,
+    CustomResource,
+    Event,
+    Failed,
+    Invalid,
+    OnDelete,
+    Plugin,
+    RelatedRule,
+    Request,
+    Requirement,
+    Response,
+    Rolling,
+    log,
+    measure,
+)
+from windlass_plugin.kinds import ConfigMap, Job, Secret
 from windlass_plugin.testing import golden
 
 
@@ -23,15 +43,43 @@ class Puppet(Plugin[Spec, None]):
     name = "puppet"
     version = "1.0.0"
     parent = CustomResource("example.com", "v1", "Puppet")
-    children = (ConfigMap,)
-    related = (Secret,)
+    children = (ConfigMap, ChildRule(Job, optional=True))
+    related = (RelatedRule(Secret, optional=True),)
+    clock = True
 
     def reconcile(self, request: Request[Spec, None]) -> Response[None]:
         match request.spec.do:
             case "invalid":
                 raise Invalid("spec.do", "is invalid")
-            case "retry":
-                raise Retry("waiting", 2)
+            case "wait":
+                return Response.wait("for the token", 2)
+            case "options":
+                return Response(
+                    children=[
+                        Child(ConfigMap("a"), stage=1, retain=True, take_over=True, ready=False, update=OnDelete()),
+                        Child(ConfigMap("b"), update=Rolling(recreate=True), replaces=ChildRef(ConfigMap, "c", "n")),
+                        Child(Job("d"), once="1", update=Rolling(["Synced"])),
+                        Job("e"),
+                    ],
+                    keep=[ChildRef(Secret, "f")],
+                )
+            case "request":
+                seen = {
+                    "cause": request.cause,
+                    "terminating": request.is_namespace_terminating,
+                    "closed": list(request.closed_namespaces),
+                    "kinds": [kind.name for kind in (Job, Secret, ConfigMap) if request.has_kind(kind)],
+                }
+                return Response(children=[ConfigMap("a", data=seen)], requeue_at=request.now + timedelta(seconds=1))
+            case "requirements":
+                return Response(
+                    requirements=[
+                        Requirement.named("a", Secret, "x"),
+                        Requirement.labelled("b", Secret, "c=d", namespaces=["m", "n"]),
+                        Requirement.labelled("e", Secret, {"matchLabels": {"f": "g"}}, namespaces="all"),
+                    ],
+                    events=[Event.warning("A", "a")],
+                )
             case "failed":
                 raise Failed("broken")
             case "all":
@@ -41,7 +89,7 @@ class Puppet(Plugin[Spec, None]):
                 data = {"free": request.spec.free, "secrets": secrets, "config": request.config(dict[str, str])}
                 return Response(
                     children=[ConfigMap("a", data=data)],
-                    requirements=[Requirement.named("s", Secret, "x", namespace="n")],
+                    requirements=[Requirement.named("s", Secret, "x", namespaces=["n"])],
                     requeue=1,
                     finalized=request.is_finalizing,
                 )
@@ -128,12 +176,69 @@ class GoldenTest(unittest.TestCase):
             golden.check(Puppet, self.folder)
 
     def test_failures_are_responses(self) -> None:
-        for do in ("invalid", "retry", "failed"):
+        for do in ("invalid", "failed"):
             self.case(do)
         self.update()
         self.assertEqual(self.answer("invalid"), "invalid: 'spec.do: is invalid'\n")
-        self.assertEqual(self.answer("retry"), "retry:\n  afterMs: 2000\n  message: waiting\n")
         self.assertEqual(self.answer("failed"), "failed: broken\n")
+
+    def test_a_wait_keeps_all_children(self) -> None:
+        self.case("wait")
+        self.update()
+        self.assertEqual(self.answer("wait"), "keep: all\nrequeueMs: 2000\nwaiting: for the token\n")
+
+    def test_options_and_kept_children_are_written_without_defaults(self) -> None:
+        self.case("options")
+        self.update()
+        answer = yaml.safe_load(self.answer("options"))
+        self.assertEqual(
+            answer["options"],
+            [
+                {"stage": 1, "retain": True, "takeOver": True, "ready": False, "update": "onDelete"},
+                {
+                    "update": {"rolling": {"recreate": True, "until": "ready"}},
+                    "replaces": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "n", "name": "c"},
+                },
+                {"once": "1", "update": {"rolling": {"recreate": False, "until": {"conditions": ["Synced"]}}}},
+                {},
+            ],
+        )
+        self.assertEqual(answer["keep"], {"these": [{"apiVersion": "v1", "kind": "Secret", "name": "f"}]})
+
+    def test_requirements_are_written_with_their_namespaces(self) -> None:
+        self.case("requirements")
+        self.update()
+        answer = yaml.safe_load(self.answer("requirements"))
+        secret = {"apiVersion": "v1", "kind": "Secret"}
+        self.assertEqual(
+            answer["requirements"],
+            [
+                {"id": "a", **secret, "name": "x"},
+                {"id": "b", **secret, "labels": "c=d", "namespaces": ["m", "n"]},
+                {"id": "e", **secret, "labelSelector": {"matchLabels": {"f": "g"}}, "namespaces": "all"},
+            ],
+        )
+        self.assertEqual(answer["events"], [{"type": "Warning", "reason": "A", "message": "a"}])
+
+    def test_a_case_sets_what_the_request_has(self) -> None:
+        request = "description: x\nparent: {metadata: {name: a}, spec: {do: request}}\n"
+        self.write("default.yaml", request)
+        finalize = "finalize: true\ncause: leftSelector\nnamespaceTerminating: true\n"
+        kinds = "kinds: [{apiVersion: batch/v1, kind: Job}]\nclosedNamespaces: [b]\nat: 2026-01-02T03:04:05Z\n"
+        self.write("full.yaml", request + finalize + kinds)
+        self.update()
+        default, full = (yaml.safe_load(self.answer(name)) for name in ("default", "full"))
+        self.assertEqual(
+            default["children"][0]["data"], {"terminating": False, "closed": [], "kinds": ["Job", "Secret"]}
+        )
+        self.assertEqual(
+            full["children"][0]["data"],
+            {"cause": "left-selector", "terminating": True, "closed": ["b"], "kinds": ["Job"]},
+        )
+        self.assertEqual((default["requeueAtMs"], full["requeueAtMs"]), (1_767_225_601_000, 1_767_323_046_000))
+        self.write("wrong.yaml", request + "finalize: true\ncause: lost\n")
+        with self.assertRaisesRegex(AssertionError, "wrong.yaml: the cause is none of deleted, leftSelector"):
+            golden.check(Puppet, self.folder)
 
     def test_in_a_shared_folder_only_the_field_of_an_invalid_spec_is_compared(self) -> None:
         self.case("invalid")

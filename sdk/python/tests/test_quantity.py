@@ -5,7 +5,7 @@ import unittest
 
 from windlass_plugin import Quantity, Rollout
 from windlass_plugin._request import Object
-from windlass_plugin.testing import _Observed
+from windlass_plugin.testing import Live
 
 
 class QuantityTest(unittest.TestCase):
@@ -70,7 +70,7 @@ class RolloutTest(unittest.TestCase):
     def test_rollouts_are_those_that_every_sdk_sees(self) -> None:
         cases = pathlib.Path(__file__).parents[3] / "host/conformance/rollouts.json"
         for case in json.loads(cases.read_text(encoding="utf-8")):
-            seen = dataclasses.asdict(Rollout.of(Object(_Observed(case["object"]))))
+            seen = dataclasses.asdict(Rollout.of(Object(Live(case["object"]))))
             seen["isOutdated"] = seen.pop("is_outdated")
             self.assertEqual(seen, case["rollout"], case["description"])
 

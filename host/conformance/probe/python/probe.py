@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Annotated, Any
 
 from windlass_plugin import (
+    Child,
     Condition,
     CustomResource,
     Event,
@@ -23,12 +24,10 @@ from windlass_plugin import (
     Request,
     Requirement,
     Response,
-    Retry,
     clock,
     log,
     measure,
     random_bytes,
-    retain,
     span,
 )
 from windlass_plugin.kinds import ConfigMap
@@ -159,6 +158,7 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
     children = [ConfigMap, Copy]
     related = [ConfigMap]
     finalizes = True
+    ready_means = "applied"
     resync = timedelta(minutes=5)
     config = Config
     metrics = [
@@ -172,16 +172,18 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
         if request.is_finalizing:
             return _clean_up(live)
         spec = request.spec
-        _fail(spec.fail or "")
+        failure, _, message = (spec.fail or "").partition(": ")
+        if failure == "retry":
+            return Response.wait(message, after=1.5)
+        _fail(failure, message)
         if spec.report:
             _report(spec.text or "")
         requirements, related = _related(request)
+        data = {"text": spec.text, **(spec.map or {})}
         children: list[object] = [
-            ConfigMap(f"{request.name}-{index}", data={"index": str(index), "text": spec.text, **(spec.map or {})})
+            Child(ConfigMap(f"{request.name}-{index}", data={"index": str(index), **data}), retain=spec.retain)
             for index in range(spec.children)
         ]
-        if spec.retain:
-            children = [retain(child) for child in children]
         if spec.copy is not None:
             children.append(Copy(f"{request.name}-copy", spec=spec.copy))
         if spec.random:
@@ -220,13 +222,10 @@ def _clean_up(live: list[Object]) -> Response[ProbeStatus]:
     return Response(status=status, finalized=True)
 
 
-def _fail(text: str) -> None:
-    kind, _, message = text.partition(": ")
-    if kind == "invalid":
+def _fail(failure: str, message: str) -> None:
+    if failure == "invalid":
         raise Invalid("spec.fail", message)
-    if kind == "retry":
-        raise Retry(message, after=1.5)
-    if kind == "failed":
+    if failure == "failed":
         raise Failed(message)
 
 

@@ -40,6 +40,17 @@ whole plugin with its tests, and the table of types that a spec may have.
 """
 
 from . import _host, clock, kinds, log, span
+from ._children import (
+    Apply,
+    Child,
+    ChildOptions,
+    ChildRule,
+    OnDelete,
+    Recreate,
+    RelatedRule,
+    Rolling,
+    UpdateStrategy,
+)
 from ._constraints import (
     Constraint,
     Format,
@@ -54,13 +65,14 @@ from ._constraints import (
     Rule,
     rfc1035_name,
 )
+from ._contract import ChildRef, LeftOut, Readiness
 from ._crd import Column, CustomResource
-from ._failure import Failed, Failure, Invalid, Retry
+from ._failure import Failed, Failure, Invalid
 from ._json import Name
-from ._plugin import Apply, ChildRule, Existing, Metric, OnDelete, Plugin, Recreate, Rolling, UpdateStrategy
+from ._plugin import Existing, Metric, ParentSelector, Plugin
 from ._quantity import Quantity
 from ._request import Metadata, Object, Request
-from ._response import Event, Requirement, Response, force_ownership, retain
+from ._response import Event, Requirement, Response
 from ._rollout import Rollout
 from ._status import Condition, Phase
 from .kinds import Kind
@@ -79,6 +91,9 @@ def random_bytes(count: int) -> bytes:
 
 __all__ = [
     "Apply",
+    "Child",
+    "ChildOptions",
+    "ChildRef",
     "ChildRule",
     "Column",
     "Condition",
@@ -92,6 +107,7 @@ __all__ = [
     "Invalid",
     "Keywords",
     "Kind",
+    "LeftOut",
     "Length",
     "ListMap",
     "ListSet",
@@ -101,28 +117,28 @@ __all__ = [
     "Name",
     "Object",
     "OnDelete",
+    "ParentSelector",
     "Pattern",
     "Phase",
     "Plugin",
     "Positive",
     "Quantity",
     "Range",
+    "Readiness",
     "Recreate",
+    "RelatedRule",
     "Request",
     "Requirement",
     "Response",
-    "Retry",
     "Rolling",
     "Rollout",
     "Rule",
     "UpdateStrategy",
     "clock",
-    "force_ownership",
     "kinds",
     "log",
     "measure",
     "random_bytes",
-    "retain",
     "rfc1035_name",
     "span",
 ]

@@ -7,6 +7,24 @@ import typing
 
 from .kinds import Kind
 
+FinalizeCause = typing.Literal["deleted", "left-selector", "left-namespaces"]
+"""Why a parent is finalized.
+
+It is being deleted, it does not match the plugin's selector any more, or its namespace does not match that of the Plugin.
+"""
+
+
+class Readiness(typing.NamedTuple):
+    """Whether an object does what its spec says, by the rules of kstatus."""
+
+    state: typing.Literal["ready", "progressing", "failed", "unknown"]
+    """Whether it is ready, will be, or will not without a change.
+
+    Unknown: its kind is not built in, and it has none of the conditions `Ready`, `Reconciling` and `Stalled`.
+    """
+    message: str = ""
+    """What is missing, or why it has failed; empty in the other states."""
+
 
 class Observed(typing.Protocol):
     """A live object."""
@@ -27,6 +45,30 @@ class Observed(typing.Protocol):
     def object(self) -> bytes:
         """The object as the API server sent it."""
 
+    @property
+    def readiness(self) -> Readiness:
+        """Whether the object is ready."""
+
+
+class ChildRef(typing.NamedTuple):
+    """Which child. The version of its kind may be any that is served."""
+
+    kind: Kind
+    """The kind."""
+    name: str
+    """The name."""
+    namespace: str | None = None
+    """The namespace; None for the parent's, and for cluster-scoped kinds."""
+
+
+class LeftOut(typing.NamedTuple):
+    """A child that is not in a request, because the request would be too large with it."""
+
+    child: ChildRef
+    """The child."""
+    size: int
+    """The bytes of its JSON."""
+
 
 @dataclasses.dataclass
 class RawRequest:
@@ -34,54 +76,21 @@ class RawRequest:
 
     parent: bytes
     """The parent."""
-    finalize: bool = False
-    """Whether this is a call to clean up."""
+    cause: FinalizeCause | None = None
+    """In a call to clean up: why."""
+    is_namespace_terminating: bool = False
+    """In a call to clean up: whether the parent's namespace is being deleted, and takes no child any more."""
     children: typing.Sequence[Observed] = ()
     """The live children."""
+    left_out: typing.Sequence[LeftOut] = ()
+    """The children that would make the request too large."""
     related: typing.Sequence[tuple[str, typing.Sequence[Observed]]] = ()
     """The objects of each requirement, by its id."""
+    kinds: typing.Sequence[Kind] = ()
+    """The optional kinds that exist and are granted."""
+    now: int | None = None
+    """The time in milliseconds since 1970, if the plugin has `clock`."""
     config: bytes | None = None
     """The Plugin's `spec.config`."""
-    extensions: typing.Sequence[tuple[str, bytes]] = ()
-    """Additional fields, by name."""
-
-
-@dataclasses.dataclass
-class RawRequirement:
-    """Objects that a response depends on."""
-
-    id: str
-    """The id, which is unique in one response."""
-    kind: Kind
-    """The kind of the objects."""
-    namespace: str | None
-    """The namespace; None for the parent's, and for cluster-scoped objects."""
-    by: str
-    """`name` or `labels`."""
-    value: str
-    """The name of one object, or a label selector."""
-
-
-@dataclasses.dataclass
-class RawEvent:
-    """An event on the parent."""
-
-    type: str
-    """`Normal` or `Warning`."""
-    reason: str
-    """The reason in CamelCase."""
-    message: str
-    """The message for users."""
-
-
-@dataclasses.dataclass
-class RawResponse:
-    """The desired state of a parent, as JSON."""
-
-    children: list[bytes]
-    status: bytes | None
-    requeue: int | None
-    """Milliseconds."""
-    events: list[RawEvent]
-    requirements: list[RawRequirement]
-    finalized: bool
+    closed_namespaces: typing.Sequence[str] = ()
+    """The namespaces in which the plugin may have no children."""

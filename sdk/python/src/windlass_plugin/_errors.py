@@ -38,7 +38,7 @@ def _missing(error: BaseException) -> str:
 
 
 def _is_of_system(error: BaseException | None) -> bool:
-    """Tell whether a system call failed: an OSError that the plugin raises itself, such as TimeoutError("not yet"), has no number.
+    """Tell whether a system call failed: an OSError that the plugin raises itself, as TimeoutError("not yet"), has no number.
 
     Libraries raise exceptions without one, such as URLError, while they handle that of a system call.
     """

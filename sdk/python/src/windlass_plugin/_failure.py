@@ -11,9 +11,10 @@ if typing.TYPE_CHECKING:
 
 
 class Failure(Exception):
-    """The call has no response. Raise one of `Invalid`, `Retry` and `Failed`.
+    """The call has no response. Raise `Invalid` or `Failed`.
 
-    Any other exception becomes `Failed`: its message is in the parent's condition, and its stack in the host's log.
+    Any other exception becomes `Failed`: its message is in the parent's condition, and its stack in the host's log. To wait
+    for something is no failure: `Response.wait`.
     """
 
     message: str
@@ -27,35 +28,24 @@ class Failure(Exception):
 class Invalid(Failure):
     """The parent's spec is invalid.
 
-    Users read the message in the parent's condition (`Stalled=True, reason=InvalidSpec`). The host does not call again
-    before the parent changes.
+    Users read the field and the message in the parent's condition (`Stalled=True, reason=InvalidSpec`). The host does not
+    call again before the parent changes.
 
         raise Invalid("spec.name", "must be one line")
     """
 
-    field: str
-    """The field, from the root of the parent: `spec.ports[1].name`."""
+    field: str | None
+    """The field, from the root of the parent: `spec.ports[1].name`. None: the parent as a whole."""
 
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(f"{field}: {message}")
-        self.field = field
-
-    def __reduce__(self) -> tuple[type[Invalid], tuple[str, str]]:
-        return Invalid, (self.field, self.message.removeprefix(f"{self.field}: "))
-
-
-class Retry(Failure):
-    """The plugin waits for something, which the message names.
-
-    The host calls again after `after` (seconds, or a `timedelta`), at least one second. A negative time is 0.
-    """
-
-    after: float
-    """Seconds until the next call."""
-
-    def __init__(self, message: str, after: timedelta | float) -> None:
+    def __init__(self, field: str | None, message: str) -> None:
         super().__init__(message)
-        self.after = seconds(after)
+        self.field = text(field) if field else None
+
+    def __reduce__(self) -> tuple[type[Invalid], tuple[str | None, str]]:
+        return Invalid, (self.field, self.message)
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}" if self.field else self.message
 
 
 class Failed(Failure):
@@ -66,12 +56,7 @@ class Failed(Failure):
 _LONGEST = 2.0**63 / 1000
 
 
-def seconds(duration: timedelta | float) -> float:
-    """Seconds of a duration. A negative one, as of a time that has passed, is 0."""
-    number = float(duration) if isinstance(duration, (int, float)) else duration.total_seconds()
-    return min(max(0.0, number), _LONGEST)
-
-
 def milliseconds(duration: timedelta | float) -> int:
-    """Milliseconds, the unit of time in the contract."""
-    return round(seconds(duration) * 1000)
+    """Milliseconds, the unit of time in the contract. A negative duration, as of a time that has passed, is 0."""
+    seconds = float(duration) if isinstance(duration, (int, float)) else duration.total_seconds()
+    return round(min(max(0.0, seconds), _LONGEST) * 1000)

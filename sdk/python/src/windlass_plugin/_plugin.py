@@ -6,6 +6,7 @@ import dataclasses
 import typing
 
 from . import _docs
+from ._children import ChildRule, RelatedRule
 from ._crd import CustomResource
 from ._failure import milliseconds
 from ._json import encode
@@ -17,52 +18,11 @@ from .kinds import Kind
 if typing.TYPE_CHECKING:
     from datetime import timedelta
 
-    from ._contract import RawRequest, RawResponse
+    from ._contract import RawRequest
+    from ._response import RawResponse
 
 Spec = typing.TypeVar("Spec")
 Status = typing.TypeVar("Status")
-
-
-@dataclasses.dataclass(frozen=True)
-class Apply:
-    """Update children by server-side apply in place, as is the default."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Recreate:
-    """If the desired state changed, delete the child, wait until it is gone, and recreate it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class OnDelete:
-    """Create missing children, and never change existing ones: a user deletes a child to update it."""
-
-
-@dataclasses.dataclass(frozen=True)
-class Rolling:
-    """Update one child at a time, in the order of the response.
-
-    The next one follows when the one before has these conditions with status True.
-    """
-
-    conditions: typing.Sequence[str] = ()
-    """Types of the conditions, like `Ready`."""
-    recreate: bool = False
-    """Whether children are recreated, instead of applied in place."""
-
-
-UpdateStrategy = typing.Union[Apply, Recreate, OnDelete, Rolling]
-"""How the host changes an existing child to its desired state."""
-
-
-@dataclasses.dataclass(frozen=True)
-class ChildRule:
-    """A kind of children with another update strategy than `Apply`."""
-
-    kind: Kind
-    """The kind."""
-    update: UpdateStrategy
-    """The strategy."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +31,21 @@ class Existing:
 
     kind: Kind
     """The kind."""
-    selector: str | None = None
-    """The label selector of the parents, in kubectl's syntax. None: all objects of the kind."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ParentSelector:
+    """Which objects of the parents' kind a plugin reconciles: those that match both selectors, in kubectl's syntax."""
+
+    _: dataclasses.KW_ONLY
+    labels: str | None = None
+    """A selector over labels: `tier in (a,b),!legacy`. None: whatever the labels are."""
+    annotations: str | None = None
+    """A selector over annotations. The host keeps objects that do not match in memory. None: whatever the annotations are."""
+
+
+ReadyMeans = typing.Literal["children", "applied", "plugin"]
+"""What `Ready=True` of a parent means: all children are ready, all are applied, or what the plugin says."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -118,12 +91,20 @@ class Descriptor:
     """One sentence about what the plugin does."""
     parent: bytes | Existing
     """A CRD in JSON, or an existing kind."""
+    selector: ParentSelector
+    """The parents of that kind."""
     children: list[ChildRule]
     """The kinds of children, with their update strategies."""
-    related: list[Kind]
+    related: list[RelatedRule]
     """The kinds that requirements may name."""
     finalizes: bool
     """Whether parents get a finalizer."""
+    ordered_deletion: bool
+    """Whether the children of a deleted parent are deleted in reverse order of their stages."""
+    ready_means: ReadyMeans
+    """What `Ready=True` of a parent means."""
+    clock: bool
+    """Whether requests have the time."""
     resync: int | None
     """Milliseconds between reconciles of a parent while nothing changes; None for the host's default."""
     config_schema: bytes | None
@@ -156,9 +137,11 @@ class Plugin(typing.Generic[Spec, Status]):
     """One sentence about what the plugin does."""
     parent: typing.ClassVar[CustomResource | Existing]
     """The kind of the parents."""
+    selector: typing.ClassVar[ParentSelector] = ParentSelector()
+    """The objects of that kind that the plugin reconciles. By default all."""
     children: typing.ClassVar[typing.Sequence[Kind | ChildRule]] = ()
     """The kinds of the children."""
-    related: typing.ClassVar[typing.Sequence[Kind]] = ()
+    related: typing.ClassVar[typing.Sequence[Kind | RelatedRule]] = ()
     """The kinds that requirements may name. The plugin reads such objects and does not own them."""
     finalizes: typing.ClassVar[bool] = False
     """Whether parents get a finalizer, and the plugin is called to clean up (`Request.is_finalizing`).
@@ -170,6 +153,19 @@ class Plugin(typing.Generic[Spec, Status]):
             return Response(finalized=True)
         spec = request.spec
     """
+    ordered_deletion: typing.ClassVar[bool] = False
+    """Whether the children of a deleted parent are deleted in reverse order of their stages, each stage gone before the next.
+
+    Hosts do not support it together with `finalizes` yet.
+    """
+    ready_means: typing.ClassVar[ReadyMeans] = "children"
+    """What `Ready=True` of a parent means.
+
+    All children are applied and ready (`children`), all are applied (`applied`), or the plugin says so (`plugin`): then the
+    host sets the condition only while it cannot carry out the response. A condition `Ready` in the response takes precedence.
+    """
+    clock: typing.ClassVar[bool] = False
+    """Whether the plugin reads `Request.now`. A response is then reused until its `requeue_at`, or never without that."""
     resync: typing.ClassVar[timedelta | float | None] = None
     """Time between reconciles of a parent while nothing changes, in seconds or as a `timedelta`; the host adds jitter."""
     config: typing.ClassVar[type | None] = None
@@ -194,8 +190,8 @@ class Plugin(typing.Generic[Spec, Status]):
     def reconcile(self, request: Request[Spec, Status]) -> Response[Status]:
         """Return the desired state for one parent.
 
-        Raise `Invalid` if the user's spec is invalid, `Retry` to wait for something, and `Failed` for other failures. The
-        host then writes and deletes no child.
+        Raise `Invalid` if the user's spec is invalid, and `Failed` for other failures: the host then writes and deletes no
+        child. To wait for something, return `Response.wait`, or a response that is `waiting`.
         """
         raise NotImplementedError
 
@@ -220,9 +216,13 @@ def descriptor(plugin: type[AnyPlugin]) -> Descriptor:
         version=plugin.version,
         description=plugin.description,
         parent=parent if isinstance(parent, Existing) else encode(parent.crd(plugin._spec, plugin._status)),
-        children=[child if isinstance(child, ChildRule) else ChildRule(child, Apply()) for child in plugin.children],
-        related=list(plugin.related),
+        selector=plugin.selector,
+        children=[each if isinstance(each, ChildRule) else ChildRule(each) for each in plugin.children],
+        related=[each if isinstance(each, RelatedRule) else RelatedRule(each) for each in plugin.related],
         finalizes=plugin.finalizes,
+        ordered_deletion=plugin.ordered_deletion,
+        ready_means=plugin.ready_means,
+        clock=plugin.clock,
         resync=None if plugin.resync is None else milliseconds(plugin.resync),
         config_schema=None if config is None else encode(config.schema(written=False)),
         metrics=list(plugin.metrics),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import typing
+from datetime import datetime, timezone
 
-from ._contract import Observed, RawRequest
+from ._contract import FinalizeCause, LeftOut, Observed, RawRequest, Readiness
 from ._failure import Failed, Invalid
 from ._json import Json, decode
 from ._status import Condition, condition_of
@@ -48,8 +49,19 @@ def metadata_of(holder: Json) -> Metadata:
     try:
         metadata: Metadata = _METADATA.read((holder or {}).get("metadata") or {}, "metadata")
     except Invalid as error:
-        raise Failed(error.message) from error
+        raise Failed(str(error)) from error
     return metadata
+
+
+def config_of(document: bytes | None, cls: type[T]) -> T:
+    """Read a Plugin's `spec.config`. Raises `Failed`, naming the field."""
+    try:
+        value: T = type_of(cls, repr(cls)).read(
+            {} if document is None else decode(document), "the Plugin's spec.config"
+        )
+    except Invalid as error:
+        raise Failed(str(error)) from error
+    return value
 
 
 class Object:
@@ -99,13 +111,23 @@ class Object:
         try:
             value: T = type_of(cls, repr(cls)).read(self.json, "")
         except Invalid as error:
-            raise Failed(f"{self.kind.name} {self.name}: {error.message}") from error
+            raise Failed(f"{self.kind.name} {self.name}: {error}") from error
         return value
 
     @functools.cached_property
     def metadata(self) -> Metadata:
         """The metadata."""
         return metadata_of(self.json)
+
+    @property
+    def readiness(self) -> Readiness:
+        """Whether the object does what its spec says; unknown for a requirement with `metadata_only`."""
+        return self._observed.readiness
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the object does what its spec says, as far as that is known."""
+        return self.readiness.state == "ready"
 
     @property
     def is_being_deleted(self) -> bool:
@@ -185,12 +207,17 @@ class Request(typing.Generic[Spec, Status]):
 
     @property
     def is_finalizing(self) -> bool:
-        """Whether the parent is being deleted or has left the label selector, and the plugin has to clean up.
+        """Whether the parent is being deleted or is no longer selected (`cause`), and the plugin has to clean up.
 
         Only a plugin with `finalizes = True` gets such calls. The response lists the children that must still exist, and
         `Response(finalized=True)` ends the parent.
         """
-        return self.raw.finalize
+        return self.raw.cause is not None
+
+    @property
+    def cause(self) -> FinalizeCause | None:
+        """Why the plugin has to clean up; None in other calls."""
+        return self.raw.cause
 
     @property
     def is_namespace_terminating(self) -> bool:
@@ -199,7 +226,31 @@ class Request(typing.Generic[Spec, Status]):
         No child can be created there, and the host removes the finalizer after 30 seconds: a plugin that cleans up with a
         Job must do without it.
         """
-        return any(name == "namespace-terminating" for name, _ in self.raw.extensions)
+        return self.raw.is_namespace_terminating
+
+    @property
+    def now(self) -> datetime:
+        """The time at which the reconcile began, in UTC. Raises `RuntimeError` if the plugin does not have `clock = True`."""
+        if self.raw.now is None:
+            raise RuntimeError("request.now needs `clock = True` in the plugin")
+        return datetime.fromtimestamp(self.raw.now / 1000, timezone.utc)
+
+    @property
+    def left_out(self) -> typing.Sequence[LeftOut]:
+        """The live children with which the request would exceed `spec.limits.requestBytes` of the Plugin.
+
+        The host neither changes, deletes nor recreates them, whatever the response has.
+        """
+        return self.raw.left_out
+
+    @property
+    def closed_namespaces(self) -> typing.Sequence[str]:
+        """The namespaces in which the plugin may have no children: the host's, and those that need a grant by name."""
+        return self.raw.closed_namespaces
+
+    def has_kind(self, kind: Kind) -> bool:
+        """Return whether an optional kind of the plugin exists in the cluster and is granted."""
+        return kind in self.raw.kinds
 
     @property
     def is_spec_applied(self) -> bool:
@@ -221,18 +272,12 @@ class Request(typing.Generic[Spec, Status]):
 
         Raises `Failed`, naming the field: the parent's user cannot correct it.
         """
-        config = {} if self.raw.config is None else decode(self.raw.config)
-        try:
-            value: T = type_of(cls, repr(cls)).read(config, "the Plugin's spec.config")
-        except Invalid as error:
-            raise Failed(error.message) from error
-        return value
+        return config_of(self.raw.config, cls)
 
     def children(self, kind: Kind | None = None) -> list[Object]:
         """Return the live children of one kind, or all, ordered by kind, namespace and name.
 
-        Children that are being deleted are among them. Children that the host leaves out because the request would exceed
-        `spec.limits.requestBytes` are not; the host neither changes, deletes nor recreates those.
+        Children that are being deleted are among them, and those in `left_out` are not.
         """
         return [Object(child) for child in self.raw.children if kind is None or _is_of(child, kind)]
 

@@ -11,10 +11,11 @@ import dataclasses
 import functools
 import typing
 
-from ._failure import Failure
-from ._json import Json, decode, plain
-from ._request import metadata_of
-from ._types import Type, type_of
+from ._failure import Failure, Invalid
+from ._json import Json, plain
+from ._request import config_of, metadata_of
+from ._types import Type
+from .kinds import Kind
 
 Spec = typing.TypeVar("Spec")
 T = typing.TypeVar("T")
@@ -30,10 +31,12 @@ class Allow:
 
 @dataclasses.dataclass
 class Replace:
-    """The write is allowed, and this object is stored instead."""
+    """The write is allowed, and this object is stored instead. Only its spec, labels and annotations may differ."""
 
     object: dict[str, Json]
     """The object with its defaults."""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    """Warnings for the user."""
 
 
 @dataclasses.dataclass
@@ -42,39 +45,44 @@ class Deny:
 
     message: str
     """The message for the user."""
+    field: str | None = None
+    """The field that is invalid: `spec.ports[1].name`. None: the object as a whole."""
+    warnings: list[str] = dataclasses.field(default_factory=list)
+    """Warnings for the user."""
 
 
 AdmissionResponse = typing.Union[Allow, Replace, Deny]
 """The response to a write."""
 
 
+@dataclasses.dataclass
 class AdmissionRequest(typing.Generic[Spec]):
     """One write of a parent, before it is stored."""
 
     operation: typing.Literal["create", "update", "delete"]
     """The operation."""
+    kind: Kind
+    """The kind of `object` and `old_object`."""
+    subresource: str | None
+    """The subresource that is written: `scale`, `status`. None: the object itself."""
+    namespace: str | None
+    """The namespace; None for a cluster-scoped object."""
+    namespace_labels: dict[str, str]
+    """The labels of the namespace."""
+    name: str | None
+    """The name; None if the API server generates it after admission."""
     object: dict[str, Json] | None
     """The object after the write; None for a deletion."""
     old_object: dict[str, Json] | None
     """The object before the write; None for a new one."""
+    is_dry_run: bool
+    """Whether nothing is stored, whatever the response is."""
     username: str
     """The name of the user who writes, as the API server authenticated it."""
-
-    def __init__(
-        self,
-        operation: typing.Literal["create", "update", "delete"],
-        object: bytes | None,
-        old_object: bytes | None,
-        username: str,
-        config: bytes | None,
-        spec: Type,
-    ) -> None:
-        self.operation = operation
-        self.object = None if object is None else decode(object)
-        self.old_object = None if old_object is None else decode(old_object)
-        self.username = username
-        self._config = config
-        self._spec = spec
+    groups: list[str]
+    """The user's groups."""
+    _config: bytes | None
+    _spec: Type
 
     @functools.cached_property
     def spec(self) -> Spec:
@@ -91,10 +99,8 @@ class AdmissionRequest(typing.Generic[Spec]):
         return self.operation == "delete" or metadata_of(self.object).deletion_timestamp is not None
 
     def config(self, cls: type[T]) -> T:
-        """Read the Plugin's `spec.config`; without one, `{}` is read. Raises `Invalid`, which denies the write."""
-        config = {} if self._config is None else decode(self._config)
-        value: T = type_of(cls, repr(cls)).read(config, "the Plugin's spec.config")
-        return value
+        """Read the Plugin's `spec.config`; without one, `{}` is read. Raises `Failed`, which denies the write."""
+        return config_of(self._config, cls)
 
     def with_defaults(self) -> AdmissionResponse:
         """Allow the object with the defaults of its spec. Fields that the object has stay as they are."""
@@ -133,6 +139,8 @@ def review(plugin: Admission[Spec], request: AdmissionRequest[Spec]) -> Admissio
     """Call the admission of a plugin."""
     try:
         return plugin.review(request)
+    except Invalid as failure:
+        return Deny(failure.message, failure.field)
     except Failure as failure:
         return Deny(failure.message)
 

@@ -1,7 +1,8 @@
 """The wall clock.
 
 A call that reads it is impure: the host cannot reuse its response, and a response that contains the time differs in every
-call. In a test the clock stands still (`testing.call(…, at="2026-01-01T00:00:00Z")`).
+call. A plugin that decides by the time has `clock = True`, and reads `Request.now`. In a test the clock stands still
+(`testing.call(…, at="2026-01-01T00:00:00Z")`).
 """
 
 from __future__ import annotations

@@ -18,9 +18,10 @@ from componentize_py_types import Err
 from wit_world import exports
 from wit_world.imports import host, types
 
-from . import _errors, _host, _json, _plugin, _snapshot, admission, log
-from ._contract import RawRequest, RawRequirement, RawResponse
-from ._failure import Failure, Invalid, Retry, milliseconds
+from . import _children, _errors, _host, _json, _plugin, _snapshot, admission, log
+from ._contract import ChildRef, FinalizeCause, LeftOut, RawRequest, Readiness
+from ._failure import Failure, Invalid
+from ._response import Namespaces, RawChild, RawResponse, Requirement
 from .kinds import Kind
 
 
@@ -68,7 +69,7 @@ def export(plugin: type[_plugin.AnyPlugin]) -> tuple[type, type]:
                 return _verdict(admission.review(reviewer, _admission_request(request, plugin)))
             except (Exception, SystemExit) as error:
                 log.error(_errors.stack(error))
-                return exports.admission.Verdict_Deny(_errors.summary(error))
+                return _verdict(admission.Deny(_errors.summary(error)))
 
     _snapshot.complete()
     # Collections then leave the pages of the snapshot alone, which a call would otherwise copy.
@@ -86,10 +87,14 @@ def _descriptor(plugin: _plugin.Descriptor) -> types.Descriptor:
         name=plugin.name,
         version=plugin.version,
         description=plugin.description,
-        parent=_parent(plugin.parent),
-        children=[types.ChildRule(_kind(child.kind), _strategy(child.update)) for child in plugin.children],
-        related=[_kind(kind) for kind in plugin.related],
+        parent=_parent(plugin),
+        children=[types.ChildRule(_kind(rule.kind), _strategy(rule.update), rule.optional) for rule in plugin.children],
+        related=[types.RelatedRule(_kind(rule.kind), rule.optional) for rule in plugin.related],
+        endpoints=[],
         finalizes=plugin.finalizes,
+        ordered_deletion=plugin.ordered_deletion,
+        ready_means=types.ReadyMeans[plugin.ready_means.upper()],
+        clock=plugin.clock,
         resync=plugin.resync,
         config_schema=plugin.config_schema,
         metrics=[
@@ -100,72 +105,160 @@ def _descriptor(plugin: _plugin.Descriptor) -> types.Descriptor:
     )
 
 
-def _parent(parent: bytes | _plugin.Existing) -> types.Parent:
-    if isinstance(parent, _plugin.Existing):
-        return types.Parent_Existing(types.ExistingParent(_kind(parent.kind), parent.selector))
-    return types.Parent_Custom(parent)
+def _parent(plugin: _plugin.Descriptor) -> types.Parent:
+    selector = types.ParentSelector(plugin.selector.labels, plugin.selector.annotations)
+    if isinstance(plugin.parent, _plugin.Existing):
+        return types.Parent_Existing(types.ExistingParent(_kind(plugin.parent.kind), selector))
+    return types.Parent_Custom(types.CustomParent(plugin.parent, selector))
 
 
-def _strategy(update: _plugin.UpdateStrategy) -> types.UpdateStrategy:
-    if isinstance(update, _plugin.Rolling):
+def _strategy(update: _children.UpdateStrategy) -> types.UpdateStrategy:
+    if isinstance(update, _children.Rolling):
         return types.UpdateStrategy_Rolling(types.Rolling(update.recreate, list(update.conditions)))
-    if isinstance(update, _plugin.Recreate):
+    if isinstance(update, _children.Recreate):
         return types.UpdateStrategy_Recreate()
-    if isinstance(update, _plugin.OnDelete):
+    if isinstance(update, _children.OnDelete):
         return types.UpdateStrategy_OnDelete()
     return types.UpdateStrategy_Apply()
 
 
 def _request(request: types.Request) -> RawRequest:
+    finalizing = request.phase.value if isinstance(request.phase, types.Phase_Finalize) else None
     return RawRequest(
         parent=request.parent,
-        finalize=request.phase is types.Phase.FINALIZE,
-        children=request.children,
-        related=[(related.id, related.objects) for related in request.related],
+        cause=None if finalizing is None else _cause(finalizing.cause),
+        is_namespace_terminating=finalizing is not None and finalizing.namespace_terminating,
+        children=_observed(request.children),
+        left_out=[LeftOut(_live_ref(each.child), each.size) for each in request.left_out],
+        related=[(related.id, _observed(related.objects)) for related in request.related],
+        kinds=[Kind(kind.api_version, kind.name) for kind in request.kinds],
+        now=request.now,
         config=request.config,
-        extensions=request.extensions,
+        closed_namespaces=request.capabilities.closed_namespaces,
     )
+
+
+def _cause(cause: types.FinalizeCause) -> FinalizeCause:
+    return typing.cast("FinalizeCause", cause.name.lower().replace("_", "-"))
+
+
+_READY, _UNKNOWN = Readiness("ready"), Readiness("unknown")
+
+
+def _observed(objects: list[typing.Any]) -> list[typing.Any]:
+    """Give the objects the readiness of the SDK. They are not copied: a request may have a thousand."""
+    for each in objects:
+        match each.readiness:
+            case types.Readiness_Ready():
+                each.readiness = _READY
+            case types.Readiness_Progressing(message):
+                each.readiness = Readiness("progressing", message)
+            case types.Readiness_Failed(message):
+                each.readiness = Readiness("failed", message)
+            case _:
+                each.readiness = _UNKNOWN
+    return objects
+
+
+def _live_ref(child: types.ChildRef) -> ChildRef:
+    return ChildRef(Kind(child.kind.api_version, child.kind.name), child.name, child.namespace)
 
 
 def _response(response: RawResponse) -> types.Response:
     return types.Response(
-        children=response.children,
+        children=[_child(child) for child in response.children],
+        keep=_keep(response.keep),
         status=response.status,
+        waiting=response.waiting,
         requeue=response.requeue,
-        events=[types.Event(types.EventType[one.type.upper()], one.reason, one.message) for one in response.events],
-        requirements=[
-            types.Requirement(one.id, _kind(one.kind), one.namespace, _selection(one)) for one in response.requirements
+        requeue_at=response.requeue_at,
+        events=[
+            types.Event(types.EventType.WARNING if one.is_warning else types.EventType.NORMAL, one.reason, one.message)
+            for one in response.events
         ],
+        requirements=[_requirement(one) for one in response.requirements],
+        http=[],
         finalized=response.finalized,
         extensions=[],
     )
 
 
-def _selection(requirement: RawRequirement) -> types.Selection:
-    if requirement.by == "name":
-        return types.Selection_Name(requirement.value)
-    return types.Selection_Labels(requirement.value)
+def _child(child: RawChild) -> types.DesiredChild:
+    options = child.options
+    return types.DesiredChild(
+        object=child.object,
+        stage=options.stage,
+        retain=options.retain,
+        take_over=options.take_over,
+        create=types.Create_Always() if options.once is None else types.Create_Once(options.once),
+        ready=options.ready,
+        update=None if options.update is None else _strategy(options.update),
+        replaces=None if options.replaces is None else _ref(options.replaces),
+    )
+
+
+def _ref(child: typing.Any) -> types.ChildRef:
+    return types.ChildRef(_kind(child.kind), child.namespace, child.name)
+
+
+def _keep(keep: list[ChildRef] | typing.Literal["all"]) -> types.Keep:
+    if keep == "all":
+        return types.Keep_All()
+    return types.Keep_These([_ref(child) for child in keep]) if keep else types.Keep_None_()
+
+
+def _requirement(requirement: Requirement) -> types.Requirement:
+    namespaces = _namespaces(requirement.namespaces)
+    select = _selection(requirement)
+    return types.Requirement(requirement.id, _kind(requirement.kind), namespaces, select, requirement.metadata_only)
+
+
+def _namespaces(namespaces: Namespaces) -> types.Namespaces:
+    if namespaces is None:
+        return types.Namespaces_OfParent()
+    return types.Namespaces_All() if namespaces == "all" else types.Namespaces_Named(list(namespaces))
+
+
+def _selection(requirement: Requirement) -> types.Selection:
+    if requirement.by == "labelSelector":
+        return types.Selection_LabelSelector(_json.encode(requirement.value))
+    select = types.Selection_Name if requirement.by == "name" else types.Selection_Labels
+    return select(requirement.value)
 
 
 def _failure(failure: Failure) -> types.Failure:
     if isinstance(failure, Invalid):
-        return types.Failure_Invalid(failure.message)
-    if isinstance(failure, Retry):
-        return types.Failure_Retry(types.Retry(failure.message, milliseconds(failure.after)))
+        return types.Failure_Invalid(types.Invalid(failure.field, failure.message))
     return types.Failure_Failed(failure.message)
 
 
 def _admission_request(request: typing.Any, plugin: type[_plugin.AnyPlugin]) -> admission.AdmissionRequest[typing.Any]:
-    operation = request.operation.name.lower()
-    spec = plugin._spec
     return admission.AdmissionRequest(
-        operation, request.object, request.old_object, request.username, request.config, spec
+        operation=request.operation.name.lower(),
+        kind=Kind(request.kind.api_version, request.kind.name),
+        subresource=request.subresource,
+        namespace=request.namespace,
+        namespace_labels=dict(request.namespace_labels),
+        name=request.name,
+        object=None if request.object is None else _json.decode(request.object),
+        old_object=None if request.old_object is None else _json.decode(request.old_object),
+        is_dry_run=request.dry_run,
+        username=request.username,
+        groups=request.groups,
+        _config=request.config,
+        _spec=plugin._spec,
     )
 
 
 def _verdict(response: admission.AdmissionResponse) -> typing.Any:
+    warnings = [_host.text(warning) for warning in response.warnings]
+    return exports.admission.Verdict(_decision(response), warnings)
+
+
+def _decision(response: admission.AdmissionResponse) -> typing.Any:
     if isinstance(response, admission.Deny):
-        return exports.admission.Verdict_Deny(_host.text(response.message))
+        field = None if response.field is None else _host.text(response.field)
+        return exports.admission.Decision_Deny(types.Invalid(field, _host.text(response.message)))
     if isinstance(response, admission.Replace):
-        return exports.admission.Verdict_Replace(_json.encode(response.object))
-    return exports.admission.Verdict_Allow([_host.text(warning) for warning in response.warnings])
+        return exports.admission.Decision_Replace(_json.encode(response.object))
+    return exports.admission.Decision_Allow()

@@ -5,7 +5,8 @@
 
 The call goes through the same bytes as in the host. Every request is sent twice: a plugin that gives two responses fails the
 test, as does a response that the host would refuse: with kinds that the plugin does not declare, children without a name or
-twice, or a status of other types. The host checks more: `windlass test` runs its code.
+twice, or a status of other types. The host checks more, and works out the readiness of live objects: `windlass test` runs its
+code.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import copy
 import dataclasses
 import time
 import typing
+from datetime import datetime, timezone
 
 from .. import _host, _plugin, admission
-from .._contract import RawEvent, RawRequest, RawRequirement, RawResponse
+from .._children import ChildOptions
+from .._contract import ChildRef, FinalizeCause, LeftOut, RawRequest, Readiness
 from .._failure import Failure
 from .._json import Json, decode, encode
+from .._response import Event, RawResponse, Requirement
 from ..kinds import Kind
 
 Document = typing.Mapping[str, Json]
@@ -55,13 +59,21 @@ class Response:
 
     children: list[dict[str, Json]]
     """All desired children, in the plugin's order."""
+    options: list[ChildOptions]
+    """The options of each child, in the same order."""
+    keep: list[ChildRef] | typing.Literal["all"]
+    """Live children that the host neither changes nor deletes."""
     status: dict[str, Json] | None
     """The plugin's part of the status, with its conditions."""
+    waiting: str | None
+    """What the plugin waits for."""
     requeue: float | None
     """Seconds until the next reconcile, as in the plugin's response."""
-    events: list[RawEvent]
+    requeue_at: datetime | None
+    """The time of the next reconcile in UTC, as in the plugin's response."""
+    events: list[Event]
     """Events on the parent."""
-    requirements: list[RawRequirement]
+    requirements: list[Requirement]
     """Related objects that the response depends on."""
     finalized: bool
     """Whether the host may remove the finalizer."""
@@ -82,48 +94,96 @@ class Response:
         raise LookupError(f"the response has no {kind.name} {name}")
 
 
+class Live:
+    """A live object whose readiness counts. That of others is unknown.
+
+    call(Web, parent, children=[Live(Deployment("web"), "ready"), Live(Job("migrate"), "failed", "BackoffLimitExceeded")])
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        state: typing.Literal["ready", "progressing", "failed", "unknown"] = "unknown",
+        message: str = "",
+    ) -> None:
+        metadata = document.get("metadata", {})
+        self.kind = Kind(document.get("apiVersion", ""), document.get("kind", ""))
+        """The kind."""
+        self.namespace: str | None = metadata.get("namespace")
+        """The namespace; None for a cluster-scoped object."""
+        self.name: str = metadata.get("name", "")
+        """The name."""
+        self.object = encode(document)
+        """The object as JSON."""
+        self.readiness = Readiness(state, message)
+        """The readiness."""
+
+
+def _live(objects: typing.Iterable[Document | Live]) -> list[Live]:
+    return [each if isinstance(each, Live) else Live(each) for each in objects]
+
+
+def _order(live: Live) -> tuple[bytes, ...]:
+    """Return the key by which the host sorts."""
+    return tuple(text.encode() for text in (*live.kind, live.namespace or "", live.name))
+
+
+def _optional(described: _plugin.Descriptor) -> list[Kind]:
+    children = [rule.kind for rule in described.children if rule.optional]
+    return [*children, *(rule.kind for rule in described.related if rule.optional)]
+
+
 def call(
     plugin: type[_plugin.AnyPlugin],
     parent: Document,
     *,
-    children: typing.Iterable[Document] = (),
-    related: typing.Mapping[str, typing.Iterable[Document]] | None = None,
+    children: typing.Iterable[Document | Live] = (),
+    left_out: typing.Iterable[LeftOut] = (),
+    related: typing.Mapping[str, typing.Iterable[Document | Live]] | None = None,
+    kinds: typing.Iterable[Kind] | None = None,
     config: Document | None = None,
     finalize: bool = False,
+    cause: FinalizeCause = "deleted",
     is_namespace_terminating: bool = False,
+    closed_namespaces: typing.Sequence[str] = (),
     at: str = "2026-01-01T00:00:00Z",
     random: bytes | None = None,
 ) -> Response:
     """Call a plugin with a parent. Raises what the plugin raises: a `Failure`, or any other exception.
 
-    `children` are live ones, `related` are the objects of each requirement by its id, and `config` is the Plugin's
-    `spec.config`. With `finalize` this is a call to clean up. `at` is the wall clock, and `random` has the bytes that
-    `random_bytes` returns. A missing `metadata.uid` becomes `uid`.
+    `children` are live ones, `left_out` those for which the request had no room, `related` are the objects of each requirement
+    by its id, `kinds` the optional kinds that exist (by default all), and `config` is the Plugin's `spec.config`. With
+    `finalize` this is a call to clean up, for this `cause`. `at` is the wall clock, and the time of the request if the plugin
+    has `clock`; `random` has the bytes that `random_bytes` returns. A missing `metadata.uid` becomes `uid`.
     """
+    described = _plugin.descriptor(plugin)
     parent = {**parent, "metadata": {"uid": "uid", **parent.get("metadata", {})}}
-    live = sorted((_Observed(each) for each in children), key=_Observed.order)
+    now = float(calendar.timegm(time.strptime(at, "%Y-%m-%dT%H:%M:%SZ")))
+    live = sorted(_live(children), key=_order)
     request = RawRequest(
         parent=encode(parent),
-        finalize=finalize,
+        cause=cause if finalize else None,
+        is_namespace_terminating=is_namespace_terminating,
         children=live,
-        related=[(name, [_Observed(each) for each in objects]) for name, objects in (related or {}).items()],
+        left_out=list(left_out),
+        related=[(name, _live(objects)) for name, objects in (related or {}).items()],
+        kinds=_optional(described) if kinds is None else list(kinds),
+        now=round(now * 1000) if described.clock else None,
         config=None if config is None else encode(config),
-        extensions=[("namespace-terminating", b"true")] if is_namespace_terminating else [],
+        closed_namespaces=closed_namespaces,
     )
-    now = float(calendar.timegm(time.strptime(at, "%Y-%m-%dT%H:%M:%SZ")))
     first, again = (_outcome(plugin, copy.deepcopy(request), now, random) for _ in range(2))
-    if isinstance(first, Failure) and isinstance(again, Failure) and first.message == again.message:
+    if isinstance(first, Failure) and isinstance(again, Failure) and str(first) == str(again):
         raise first
     if first != again:
         raise AssertionError(f"the same request has two responses:\n{first}\n{again}")
     assert isinstance(first, Response)
-    _check(plugin, first)
+    _check(plugin, described, first)
     return first
 
 
-def _check(plugin: type[_plugin.AnyPlugin], response: Response) -> None:
+def _check(plugin: type[_plugin.AnyPlugin], described: _plugin.Descriptor, response: Response) -> None:
     """Fail if the host would refuse the response, as far as it can be seen without the host. `windlass test` sees all."""
-    described = _plugin.descriptor(plugin)
     declared = {child.kind for child in described.children}
     seen = set()
     for child in response.children:
@@ -137,9 +197,10 @@ def _check(plugin: type[_plugin.AnyPlugin], response: Response) -> None:
         key = (kind, metadata.get("namespace"), name)
         assert key not in seen, f"{what} is in the response twice"
         seen.add(key)
+    related = {rule.kind for rule in described.related}
     for one in response.requirements:
         kind = one.kind
-        assert kind in described.related, (
+        assert kind in related, (
             f"requirement {one.id}: the plugin's `related` does not include {kind.api_version} {kind.name}"
         )
     own = {field: value for field, value in (response.status or {}).items() if field != "conditions"}
@@ -147,7 +208,7 @@ def _check(plugin: type[_plugin.AnyPlugin], response: Response) -> None:
         try:
             plugin._status.read(own, "status")
         except Failure as failure:
-            raise AssertionError(f"{failure.message}: the API server refuses the status") from None
+            raise AssertionError(f"{failure}: the API server refuses the status") from None
 
 
 def _outcome(
@@ -181,34 +242,36 @@ def review(
     *,
     object: Document | None = None,
     old: Document | None = None,
+    subresource: str | None = None,
+    namespace_labels: typing.Mapping[str, str] | None = None,
+    is_dry_run: bool = False,
     username: str = "user",
+    groups: typing.Sequence[str] = (),
     config: Document | None = None,
 ) -> admission.AdmissionResponse:
     """Call the plugin's admission with a write: `object` is the object after it, `old` the object before it."""
     instance = plugin()
     if not isinstance(instance, admission.Admission):
         raise TypeError(f"{plugin.__name__} has no Admission")
-    documents = [None if each is None else encode(each) for each in (object, old, config)]
-    after, before, settings = documents
+    after, before = (None if each is None else decode(encode(each)) for each in (object, old))
+    document = after or before or {}
+    metadata = document.get("metadata", {})
     request: admission.AdmissionRequest[Json] = admission.AdmissionRequest(
-        operation, after, before, username, settings, plugin._spec
+        operation=operation,
+        kind=Kind(document.get("apiVersion", ""), document.get("kind", "")),
+        subresource=subresource,
+        namespace=metadata.get("namespace"),
+        namespace_labels=dict(namespace_labels or {}),
+        name=metadata.get("name"),
+        object=after,
+        old_object=before,
+        is_dry_run=is_dry_run,
+        username=username,
+        groups=list(groups),
+        _config=None if config is None else encode(config),
+        _spec=plugin._spec,
     )
     return admission.review(instance, request)
-
-
-class _Observed:
-    """A live object, as the host sends it."""
-
-    def __init__(self, document: Document) -> None:
-        metadata = document.get("metadata", {})
-        self.kind = Kind(document.get("apiVersion", ""), document.get("kind", ""))
-        self.namespace: str | None = metadata.get("namespace")
-        self.name: str = metadata.get("name", "")
-        self.object = encode(document)
-
-    def order(self) -> tuple[bytes, ...]:
-        """Return the key by which the host sorts."""
-        return tuple(text.encode() for text in (*self.kind, self.namespace or "", self.name))
 
 
 class _Recorder:
@@ -246,9 +309,13 @@ class _Recorder:
 
     def response(self, raw: RawResponse) -> Response:
         return Response(
-            children=[decode(child) for child in raw.children],
+            children=[decode(child.object) for child in raw.children],
+            options=[child.options for child in raw.children],
+            keep=raw.keep,
             status=None if raw.status is None else decode(raw.status),
+            waiting=raw.waiting,
             requeue=None if raw.requeue is None else raw.requeue / 1000,
+            requeue_at=None if raw.requeue_at is None else datetime.fromtimestamp(raw.requeue_at / 1000, timezone.utc),
             events=raw.events,
             requirements=raw.requirements,
             finalized=raw.finalized,
@@ -260,10 +327,9 @@ class _Recorder:
 
 
 __all__ = [
+    "Live",
     "Log",
     "Measurement",
-    "RawEvent",
-    "RawRequirement",
     "Response",
     "call",
     "crd",

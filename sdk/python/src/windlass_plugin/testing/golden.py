@@ -4,8 +4,12 @@
 
     description: The second Pod is missing
     parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
-    children:            # live ones; optional, as `related` (by requirement), `config`, `finalize` and `at` (the time)
+    children:            # live ones; optional, as the fields below
       - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
+
+Others are `related` (objects by requirement), `kinds` (the optional ones that exist; by default all), `config`,
+`closedNamespaces`, `at` (the time), and for a clean-up `finalize`, `cause` (`deleted`, `leftSelector`, `leftNamespaces`) and
+`namespaceTerminating`.
 
 `scale-up.answer.yaml` is the response. With `UPDATE_EXPECT=1` in the environment the test writes it, for review.
 """
@@ -22,8 +26,10 @@ import typing
 import yaml
 
 from .. import _plugin
-from .._failure import Failure, Invalid, Retry, milliseconds
+from .._children import ChildOptions, Rolling, UpdateStrategy
+from .._failure import Failure, Invalid, milliseconds
 from .._json import Json
+from ..kinds import Kind
 from . import Response, call
 from . import crd as crd_of
 
@@ -69,13 +75,18 @@ def cases(folder: str | os.PathLike[str]) -> list[pathlib.Path]:
 
 
 _ANSWER = ".answer.yaml"
-_FIELDS = {"description", "parent", "children", "related", "config", "finalize", "at"}
+_RENAMED = {"namespaceTerminating": "is_namespace_terminating", "closedNamespaces": "closed_namespaces"}
+"""Fields of a case, and what `call` calls them. It has the same names for the others."""
+_FIELDS = {"description", "parent", "children", "related", "kinds", "config", "finalize", "cause", "at", *_RENAMED}
+_CAUSES = {"deleted": "deleted", "leftSelector": "left-selector", "leftNamespaces": "left-namespaces"}
 
 
 def _difference(plugin: type[_plugin.AnyPlugin], request: pathlib.Path, *, shared: bool) -> str | None:
     case = _read(request, _load)
     if not isinstance(case, dict) or set(case) - _FIELDS or not {"description", "parent"} <= set(case):
         raise AssertionError(f"{request}: a case has `description`, `parent` and others of {sorted(_FIELDS)}")
+    if case.get("cause", "deleted") not in _CAUSES:
+        raise AssertionError(f"{request}: the cause is none of {', '.join(_CAUSES)}")
     del case["description"]
     file = request.with_name(request.stem + _ANSWER)
     expected = _read(file, _load)
@@ -90,19 +101,32 @@ def _difference(plugin: type[_plugin.AnyPlugin], request: pathlib.Path, *, share
 
 def _document(plugin: type[_plugin.AnyPlugin], case: dict[str, Json]) -> dict[str, Json]:
     """Return the response for review, without empty fields."""
+    parent = case.pop("parent")
+    arguments = {_RENAMED.get(name, name): value for name, value in case.items()}
+    if "cause" in arguments:
+        arguments["cause"] = _CAUSES[arguments["cause"]]
+    if "kinds" in arguments:
+        arguments["kinds"] = [Kind(kind["apiVersion"], kind["kind"]) for kind in arguments["kinds"]]
     try:
-        response = call(plugin, case.pop("parent"), **case)
+        response = call(plugin, parent, **arguments)
     except Invalid as failure:
-        return {"invalid": failure.message}
-    except Retry as failure:
-        return {"retry": {"message": failure.message, "afterMs": milliseconds(failure.after)}}
+        return {"invalid": str(failure)}
     except Failure as failure:
         return {"failed": failure.message}
+    options = [_options(each) for each in response.options]
+    at = response.requeue_at
     fields = {
         "children": response.children,
+        "options": options if any(options) else [],
+        "keep": response.keep if response.keep in ("all", []) else {"these": [_ref(each) for each in response.keep]},
+        "waiting": response.waiting,
         "status": response.status,
         "requeueMs": None if response.requeue is None else milliseconds(response.requeue),
-        "events": [{"type": one.type, "reason": one.reason, "message": one.message} for one in response.events],
+        "requeueAtMs": None if at is None else milliseconds(at.timestamp()),
+        "events": [
+            {"type": "Warning" if one.is_warning else "Normal", "reason": one.reason, "message": one.message}
+            for one in response.events
+        ],
         "requirements": _requirements(response),
         "finalized": response.finalized,
         "logs": [line.message for line in response.logs],
@@ -115,11 +139,46 @@ def _document(plugin: type[_plugin.AnyPlugin], case: dict[str, Json]) -> dict[st
     return {name: value for name, value in fields.items() if value is not None and value not in (False, [], {})}
 
 
+def _options(options: ChildOptions) -> dict[str, Json]:
+    """Return the options that are not the default."""
+    fields = {
+        "stage": options.stage,
+        "retain": options.retain,
+        "takeOver": options.take_over,
+        "ready": options.ready,
+        "update": None if options.update is None else _strategy(options.update),
+        "once": options.once,
+        "replaces": None if options.replaces is None else _ref(options.replaces),
+    }
+    default = {"stage": 0, "retain": False, "takeOver": False}
+    return {name: value for name, value in fields.items() if value != default.get(name)}
+
+
+def _strategy(update: UpdateStrategy) -> Json:
+    if isinstance(update, Rolling):
+        until = {"conditions": list(update.conditions)} if update.conditions else "ready"
+        return {"rolling": {"recreate": update.recreate, "until": until}}
+    name = type(update).__name__
+    return name[0].lower() + name[1:]
+
+
+def _ref(child: typing.Any) -> dict[str, Json]:
+    ref = {"apiVersion": child.kind.api_version, "kind": child.kind.name, "name": child.name}
+    return ref if child.namespace is None else {**ref, "namespace": child.namespace}
+
+
 def _requirements(response: Response) -> list[dict[str, Json]]:
     documents = []
     for one in response.requirements:
         document = {"id": one.id, "apiVersion": one.kind.api_version, "kind": one.kind.name, one.by: one.value}
-        documents.append(document if one.namespace is None else {**document, "namespace": one.namespace})
+        match one.namespaces:
+            case None:
+                pass
+            case [name]:
+                document["namespace"] = name
+            case several:
+                document["namespaces"] = several
+        documents.append(document)
     return documents
 
 
