@@ -6,12 +6,12 @@ With this package the input and the output of the function are dataclasses, and 
 
 Rules:
 
-- The response lists **all** desired children. The host deletes a live child that is missing.
+- The response lists **all** desired children. The host deletes a live child that is missing, unless `Response.keep` has it.
 - A call depends on its `Request` alone, and returns the same response for the same request. There is no network, no file, and
   no memory of the last call. Modules are imported when the component is built: an import inside a function finds no file.
 - The host sets ownerReferences, namespaces and its labels: leave them out of children.
 - The host sets `status.observedGeneration` and the conditions `Reconciling` and `Stalled`, and `Ready` unless the plugin
-  sets it.
+  sets it: `Plugin.ready_means` says when.
 - After a failure or an exception the host writes and deletes no child.
 
 The plugin for a kind `Greeting`, whose objects get a ConfigMap each:
