@@ -105,10 +105,7 @@ class ChildOptions:
 
 @dataclasses.dataclass(frozen=True)
 class Child(ChildOptions):
-    """A child with options.
-
-    Child(PersistentVolumeClaim("data", spec=…), retain=True)
-    """
+    """A child with options: `Child(PersistentVolumeClaim("data", spec=…), retain=True)`."""
 
     object: typing.Any
     """The child: a dict or a dataclass. None is left out, with its options."""

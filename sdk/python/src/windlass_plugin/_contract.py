@@ -10,7 +10,7 @@ from .kinds import Kind
 FinalizeCause = typing.Literal["deleted", "left-selector", "left-namespaces"]
 """Why a parent is finalized.
 
-It is being deleted, it does not match the plugin's selector any more, or its namespace does not match that of the Plugin.
+It is being deleted, or it does not match the plugin's selector any more, or its namespace not the Plugin's namespace selector.
 """
 
 

@@ -41,7 +41,7 @@ class ParentSelector:
     labels: str | None = None
     """A selector over labels: `tier in (a,b),!legacy`. None: whatever the labels are."""
     annotations: str | None = None
-    """A selector over annotations. The host keeps objects that do not match in memory. None: whatever the annotations are."""
+    """A selector over annotations. Objects that do not match cost the host memory, too. None: whatever the annotations are."""
 
 
 ReadyMeans = typing.Literal["children", "applied", "plugin"]

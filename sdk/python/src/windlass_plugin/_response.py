@@ -198,7 +198,7 @@ class Response(typing.Generic[Status]):
 
     @classmethod
     def wait(cls, message: str, after: timedelta | float) -> Response[typing.Any]:
-        """Change nothing until something is there, which the message names to users.
+        """Make a response that waits for something, which the message names to users, and changes nothing.
 
         All live children and the status stay as they are, in a clean-up too. The host calls again after `after` (seconds, or a
         `timedelta`), or when something changes.

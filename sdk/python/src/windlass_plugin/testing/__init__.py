@@ -95,10 +95,7 @@ class Response:
 
 
 class Live:
-    """A live object whose readiness counts. That of others is unknown.
-
-    call(Web, parent, children=[Live(Deployment("web"), "ready"), Live(Job("migrate"), "failed", "BackoffLimitExceeded")])
-    """
+    """A live object with a readiness: `Live(Job("migrate"), "failed", "BackoffLimitExceeded")`. That of others is unknown."""
 
     def __init__(
         self,
