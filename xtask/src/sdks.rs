@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::Result;
 use windlass_testbed::tools::{self, Go};
 
-use crate::run::{root, run};
+use crate::run::{root, run, windlass};
 use crate::{npm, references, venv};
 
 /// Go modules with tests.
@@ -18,22 +18,25 @@ const PYTHON: [&str; 3] = ["sdk/python", "plugins/echo/python", "plugins/myapp/p
 /// What the tests in Python need: `PyYAML`, and pdoc with its dependencies.
 const REQUIREMENTS: &str = include_str!("sdks/requirements.txt");
 
+/// The variable with the binary that the SDKs' test harnesses ask.
+pub const WINDLASS: &str = "WINDLASS";
+
 /// Runs all tests.
 ///
 /// # Errors
 /// If a test fails, or a tool is missing.
 pub fn test() -> Result<()> {
-    let root = root()?;
+    let (root, windlass) = (root()?, windlass()?);
     for folder in GO {
         println!("     Running go test in {folder}");
         let mut go = Go::find(&tools::stderr)?.command();
-        run(go.args(["test", "./..."]).current_dir(root.join(folder)))?;
+        run(go.args(["test", "./..."]).env(WINDLASS, &windlass).current_dir(root.join(folder)))?;
     }
     for folder in JS {
         println!("     Running npm test in {folder}");
         let folder = root.join(folder);
         npm::install(&folder)?;
-        run(Command::new("npm").args(["test", "--silent"]).current_dir(folder))?;
+        run(Command::new("npm").args(["test", "--silent"]).env(WINDLASS, &windlass).current_dir(folder))?;
     }
     println!("     Running typedoc in sdk/js");
     references::check_javascript(&root)?;
@@ -43,6 +46,7 @@ pub fn test() -> Result<()> {
         let folder = root.join(folder);
         let tests = if folder.join("tests").is_dir() { "tests" } else { "." };
         let mut python = Command::new(programs.join("python3"));
+        python.env(WINDLASS, &windlass);
         // The repository stays as it is.
         python.env("PYTHONDONTWRITEBYTECODE", "1").env("PYTHONPATH", root.join("sdk/python/src"));
         run(python.args(["-m", "unittest", "discover", "--start-directory", tests]).current_dir(folder))?;

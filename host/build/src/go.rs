@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::contract::{V0_2, write_wit};
+use crate::contract::write_wit;
 use crate::project::Project;
 use crate::tools::{Tools, run};
 use crate::{module, read};
@@ -17,6 +17,6 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     command.arg("-o").arg(&file).arg(".");
     run(&mut command)?;
     let wit = folder.join("wit");
-    write_wit(&V0_2, &wit)?;
+    write_wit(&wit)?;
     module::of_go(read(&file)?, &wit)
 }

@@ -8,7 +8,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::contract::{V0_2, WORLD, write_wit};
+use crate::contract::{WORLD, write_wit};
 use crate::project::Project;
 use crate::read;
 use crate::tools::{Tools, run};
@@ -52,7 +52,7 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     run(command.arg(format!("--outfile={}", bundle.display())))?;
 
     let wit = folder.join("wit");
-    write_wit(&V0_2, &wit)?;
+    write_wit(&wit)?;
     let component = folder.join("component.wasm");
     let mut command = Command::new(&componentize);
     command.arg(&bundle).arg("--out").arg(&component).arg("--wit").arg(&wit);

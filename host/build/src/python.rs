@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::Context as _;
 use serde::Deserialize;
 
-use crate::contract::{ADMITTING_WORLD, V0_2, WORLD, write_wit};
+use crate::contract::{ADMITTING_WORLD, WORLD, write_wit};
 use crate::project::Project;
 use crate::read;
 use crate::tools::{Tools, run};
@@ -56,7 +56,7 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     fs::write(entry.join("windlass_entry.py"), script)?;
 
     let wit = folder.join("wit");
-    write_wit(&V0_2, &wit)?;
+    write_wit(&wit)?;
     let component = folder.join("component.wasm");
     let mut command = Command::new(&componentize);
     let world = if settings.admission { ADMITTING_WORLD } else { WORLD };
