@@ -3,7 +3,13 @@
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use crate::{Failure, Reconciler, failure::parse, json::bytes, raw, request::WithMetadata};
+use crate::{
+    Failure, Reconciler,
+    failure::parse,
+    json::bytes,
+    raw::{self, Invalid},
+    request::WithMetadata,
+};
 
 /// A plugin that also validates and defaults its parents before they are stored, exported by
 /// [`export_admission!`](crate::export_admission) beside [`export!`](crate::export).
@@ -44,6 +50,11 @@ impl AdmissionRequest {
         &self.raw.username
     }
 
+    /// The untyped request of the contract: the names of the object and of its namespace, the user's groups and more.
+    pub fn raw(&self) -> &raw::AdmissionRequest {
+        &self.raw
+    }
+
     /// The object after the write; none for a deletion.
     ///
     /// # Errors
@@ -68,23 +79,38 @@ impl AdmissionRequest {
     ///
     /// [`Failure::invalid`], naming the field, if it is not a `C`.
     pub fn config<C: DeserializeOwned>(&self) -> Result<C, Failure> {
-        parse(self.raw.config.as_deref().unwrap_or(b"{}"), "the Plugin's spec.config").map_err(Failure::invalid)
+        parse(self.raw.config.as_deref().unwrap_or(b"{}"), "the Plugin's spec.config").map_err(Failure::Invalid)
     }
 }
 
 fn read<T: DeserializeOwned>(object: Option<&[u8]>) -> Result<Option<T>, Failure> {
-    object.map(|object| parse(object, "").map_err(Failure::invalid)).transpose()
+    object.map(|object| parse(object, "").map_err(Failure::Invalid)).transpose()
 }
 
-/// The response to a write.
+/// The response to a write: made from its [`Decision`], without warnings.
 #[derive(Debug, Clone, PartialEq)]
-pub enum AdmissionResponse {
-    /// The write is allowed, with warnings for the user.
-    Allow(Vec<String>),
-    /// The write is allowed, and this object is stored instead: the object with its defaults.
+pub struct AdmissionResponse {
+    /// What happens to the write.
+    pub decision: Decision,
+    /// Shown to the user, whatever the decision is.
+    pub warnings: Vec<String>,
+}
+
+/// What happens to a write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decision {
+    /// It is allowed.
+    Allow,
+    /// It is allowed, and this object is stored instead: the object with its defaults.
     Replace(Value),
-    /// The write is denied, with a message for the user.
-    Deny(String),
+    /// It is denied.
+    Deny(Invalid),
+}
+
+impl From<Decision> for AdmissionResponse {
+    fn from(decision: Decision) -> Self {
+        Self { decision, warnings: Vec::new() }
+    }
 }
 
 impl AdmissionResponse {
@@ -92,12 +118,12 @@ impl AdmissionResponse {
     /// they are. A spec that is not JSON denies the write.
     pub fn with_defaults(mut object: Value, spec: &impl Serialize) -> Self {
         let Some(given) = object.get_mut("spec") else {
-            return Self::Allow(Vec::new());
+            return Decision::Allow.into();
         };
         match serde_json::to_value(spec).map(|whole| fill(given, whole)) {
-            Ok(true) => Self::Replace(object),
-            Ok(false) => Self::Allow(Vec::new()),
-            Err(error) => Self::Deny(format!("the spec with its defaults is not JSON: {error}")),
+            Ok(true) => Decision::Replace(object).into(),
+            Ok(false) => Decision::Allow.into(),
+            Err(error) => Failure::failed(format!("the spec with its defaults is not JSON: {error}")).into(),
         }
     }
 }
@@ -120,10 +146,11 @@ fn fill(given: &mut Value, whole: Value) -> bool {
 /// A failure denies the write with its message.
 impl From<Failure> for AdmissionResponse {
     fn from(failure: Failure) -> Self {
-        Self::Deny(match failure {
-            Failure::Invalid(message) | Failure::Failed(message) => message,
-            Failure::Retry(retry) => retry.message,
-        })
+        let invalid = match failure {
+            Failure::Invalid(invalid) => invalid,
+            Failure::Failed(message) => Invalid { field: None, message },
+        };
+        Decision::Deny(invalid).into()
     }
 }
 
@@ -134,10 +161,12 @@ pub(crate) fn review<R: Admission>(request: raw::AdmissionRequest) -> AdmissionR
 impl<R: Admission> raw::admission::exports::windlass::plugin::admission::Guest for crate::Adapter<R> {
     fn review(request: raw::AdmissionRequest) -> raw::Verdict {
         crate::adapter::report_panics();
-        match review::<R>(request) {
-            AdmissionResponse::Allow(warnings) => raw::Verdict::Allow(warnings),
-            AdmissionResponse::Replace(object) => raw::Verdict::Replace(bytes(&object)),
-            AdmissionResponse::Deny(message) => raw::Verdict::Deny(message),
-        }
+        let AdmissionResponse { decision, warnings } = review::<R>(request);
+        let decision = match decision {
+            Decision::Allow => raw::Decision::Allow,
+            Decision::Replace(object) => raw::Decision::Replace(bytes(&object)),
+            Decision::Deny(invalid) => raw::Decision::Deny(invalid),
+        };
+        raw::Verdict { decision, warnings }
     }
 }

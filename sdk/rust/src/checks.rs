@@ -7,7 +7,7 @@
 //! assert_eq!(checks::range("spec.replicas", 3, 1..=9), Ok(()));
 //! assert_eq!(
 //!     checks::range("spec.replicas", 12, 1..=9),
-//!     Err(Failure::invalid("spec.replicas: 12 is not between 1 and 9"))
+//!     Err(Failure::invalid_field("spec.replicas", "12 is not between 1 and 9"))
 //! );
 //! ```
 
@@ -23,7 +23,7 @@ use crate::{
 type Checked = Result<(), Failure>;
 
 fn ensure(holds: bool, field: &str, value: impl Display, rule: &str) -> Checked {
-    if holds { Ok(()) } else { Err(Failure::invalid(format!("{field}: {value} {rule}"))) }
+    if holds { Ok(()) } else { Err(Failure::invalid_field(field, format!("{value} {rule}"))) }
 }
 
 /// Checks that a number is within bounds.
@@ -177,15 +177,14 @@ mod tests {
         };
         let check = |names: &[&str]| env_vars("spec.env", &variables(names));
         let wrong = check(&["A", "1B"]);
-        assert!(
-            matches!(wrong, Err(Failure::Invalid(why)) if why.starts_with("spec.env[1].name: \"1B\" is not the name"))
-        );
+        assert!(matches!(wrong, Err(Failure::Invalid(why)) if why.field.as_deref() == Some("spec.env[1].name")
+            && why.message.starts_with("\"1B\" is not the name")));
         let twice = check(&["A", "B", "A"]);
-        assert_eq!(twice, Err(Failure::invalid("spec.env[2].name: \"A\" is given twice")));
+        assert_eq!(twice, Err(Failure::invalid_field("spec.env[2].name", "\"A\" is given twice")));
         assert_eq!(check(&["A", "_b.c-d"]), Ok(()));
         assert_eq!(
             image("spec.image", "a b"),
-            Err(Failure::invalid("spec.image: \"a b\" is not the name of an image"))
+            Err(Failure::invalid_field("spec.image", "\"a b\" is not the name of an image"))
         );
     }
 

@@ -1,30 +1,41 @@
 //! Failures of a call: constructors for the type of the contract.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use serde::Deserialize;
 
 use crate::{
     json_path,
-    raw::{Failure, Retry},
+    raw::{Failure, Invalid},
 };
 
 impl Failure {
-    /// The parent's spec is invalid. The message names the field and what would be valid: users read it in the parent's condition
+    /// The parent's spec is invalid as a whole. The message says what would be valid: users read it in the parent's condition
     /// (`Stalled=True, reason=InvalidSpec`). The host does not retry before the parent changes; in a call to clean up, it retries
     /// with backoff.
     pub fn invalid(message: impl Into<String>) -> Self {
-        Self::Invalid(message.into())
+        Self::Invalid(Invalid { field: None, message: message.into() })
     }
 
-    /// The plugin waits for something, which the message names: the host calls again after `after`, at least one second.
-    pub fn retry(message: impl Into<String>, after: Duration) -> Self {
-        Self::Retry(Retry { message: message.into(), after: milliseconds(after) })
+    /// One field of the parent is invalid, as `spec.ports[2].name`. Users read `FIELD: MESSAGE`, as for [`invalid`](Self::invalid).
+    pub fn invalid_field(field: impl Into<String>, message: impl Into<String>) -> Self {
+        Self::Invalid(Invalid { field: Some(field.into()), message: message.into() })
     }
 
     /// Any other failure: the host calls again with exponential backoff.
     pub fn failed(message: impl Into<String>) -> Self {
         Self::Failed(message.into())
+    }
+}
+
+/// As the host shows it to users: `spec.name: must be one line`.
+impl fmt::Display for Invalid {
+    fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
+        if let Some(field) = &self.field {
+            formatter.write_str(field)?;
+            formatter.write_str(": ")?;
+        }
+        formatter.write_str(&self.message)
     }
 }
 
@@ -42,22 +53,19 @@ pub(crate) fn reason(error: &serde_json::Error) -> String {
     }
 }
 
-/// Reads JSON that a user wrote. The error is a message for users that names the field, below `root`: `spec.env[1].name: …`.
-pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], root: &str) -> Result<T, String> {
-    serde_json::from_slice(json).map_err(|error| message(json, root, &error))
+/// Reads JSON that a user wrote. The error names the field, below `root`: `spec.env[1].name`.
+pub(crate) fn parse<'a, T: Deserialize<'a>>(json: &'a [u8], root: &str) -> Result<T, Invalid> {
+    serde_json::from_slice(json).map_err(|error| invalid(json, root, &error))
 }
 
-fn message(json: &[u8], root: &str, error: &serde_json::Error) -> String {
+fn invalid(json: &[u8], root: &str, error: &serde_json::Error) -> Invalid {
     let field = json_path::after(json, json_path::bytes_before(json, error));
     let reason = reason(error);
     let missing = reason.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`'));
     let path = [root, &field, missing.unwrap_or_default()];
     let path: Vec<_> = path.into_iter().filter(|part| !part.is_empty()).collect();
-    match (path.join("."), missing) {
-        (path, Some(_)) => format!("{path}: is required"),
-        (path, None) if path.is_empty() => plain(reason),
-        (path, None) => format!("{path}: {}", plain(reason)),
-    }
+    let field = Some(path.join(".")).filter(|field| !field.is_empty());
+    Invalid { field, message: if missing.is_some() { "is required".to_owned() } else { plain(reason) } }
 }
 
 /// Replaces the types of Rust by words for users.
@@ -131,7 +139,9 @@ mod tests {
             (r#"{"replicas": 1, "labels": []}"#, "spec.labels: invalid type: sequence, expected an object"),
             (r#"{"replicas": 1, "labels": {"a": 1}}"#, "spec.labels.a: invalid type: integer `1`, expected a string"),
         ] {
-            assert_eq!(parse::<Spec>(spec.as_bytes(), "spec").map(drop), Err(message.to_owned()), "{spec}");
+            let error = parse::<Spec>(spec.as_bytes(), "spec").expect_err("invalid");
+            assert_eq!(error.to_string(), message, "{spec}");
+            assert!(error.field.is_some_and(|field| message.starts_with(&field)), "{spec}");
         }
     }
 }

@@ -40,7 +40,7 @@
 //!
 //!     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
 //!         if request.spec.name.contains('\n') {
-//!             return Err(Failure::invalid("spec.name: must be one line"));
+//!             return Err(Failure::invalid_field("spec.name", "must be one line"));
 //!         }
 //!         let config_map = ConfigMap {
 //!             metadata: ObjectMeta { name: Some(request.name().to_owned()), ..ObjectMeta::default() },
@@ -106,14 +106,15 @@
 //!
 //! # What the SDK offers
 //!
-//! - [`Object::get`] and [`Object::at`] read single fields of live objects by JSON pointers, [`Object::matches`] tells
-//!   whether a child has the desired state, [`Object::rollout`] how far a Deployment is rolled out, and
-//!   [`Object::failure_message`] why a Pod does not run.
+//! - [`Object::get`] and [`Object::at`] read single fields of live objects by JSON pointers, [`Object::readiness`] tells whether an
+//!   object is ready, [`Object::matches`] whether a child has the desired state, [`Object::rollout`] how many Pods of a
+//!   Deployment are of which state, and [`Object::failure_message`] why a Pod does not run.
 //! - [`Response::phase_status`] writes a status with a [`Phase`], the condition `Ready`, an event when the phase changes, and
 //!   a time that moves only when another field does.
 //! - [`Reconciler::finalize`] cleans up before a parent's deletion, also if the parent's spec is invalid.
-//! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] keep a child when its parent
-//!   is deleted, or force ownership of its fields.
+//! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] let a child wait for others, keep
+//!   it when its parent is deleted, or create it once. [`Descriptor::optional_child`] declares a kind that a cluster may lack.
+//! - [`Response::waiting`] says what the plugin waits for; [`Response::keep`] and [`Response::wait`] leave live children as they are.
 //! - [`checks`] validate a spec with messages that name the field; [`spec`] and [`Quantity`] are types for specs.
 //! - [`testing`] calls the plugin in a plain test, and `testing::golden` calls it with a folder of requests.
 //! - [`Admission`] validates and defaults parents before they are stored. The host does not serve it yet: nothing calls it in
@@ -129,7 +130,7 @@
 //!
 //! - `k8s-openapi`: its types are [`Kind`]s.
 //! - `clock`: module `clock`, the host's clocks, and the time of the last change in [`PhaseStatus`]. A call that reads the
-//!   wall clock is impure: the host does not reuse its response.
+//!   wall clock is impure: the host does not reuse its response. [`Request::now`] needs no feature.
 //! - `random`: module `random`, random bytes from the host, the same for the same request as long as the Secret
 //!   `windlass-rng-key` in the host's namespace exists.
 //! - `allocator` (on by default): an allocator whose first memory exists when a call begins. A plugin with a global allocator
@@ -175,13 +176,13 @@ pub mod clock;
 pub mod random;
 
 pub use adapter::Adapter;
-pub use admission::{Admission, AdmissionRequest, AdmissionResponse, Operation};
+pub use admission::{Admission, AdmissionRequest, AdmissionResponse, Decision, Operation};
 pub use custom_resource::CustomResource;
-pub use descriptor::{Descriptor, Existing, Metric, Parent};
+pub use descriptor::{Descriptor, Metric, Parent};
 pub use host::{log, measure, span};
 pub use kinds::Kind;
 pub use quantity::{ParseQuantityError, Quantity};
-pub use raw::{Failure, UpdateStrategy};
+pub use raw::{ChildRef, Failure, FinalizeCause, Invalid, LeftOut, Readiness, ReadyMeans, UpdateStrategy};
 pub use request::{Metadata, Object, Request, Unread};
 pub use response::{ChildOptions, Event, Requirement, Response};
 pub use rollout::{Rollout, RolloutState};
@@ -205,8 +206,8 @@ pub trait Reconciler: Sized + 'static {
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`] if the user's spec is invalid, [`Failure::retry`] to wait for something, [`Failure::failed`] for all
-    /// other failures. The host then writes and deletes nothing.
+    /// [`Failure::invalid`] and [`Failure::invalid_field`] if the user's spec is invalid, [`Failure::failed`] for all other failures.
+    /// The host then writes and deletes nothing. To wait for something is no failure: [`Response::wait`].
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure>;
 
     /// Cleans up after one parent ([`Descriptor::finalizes`]), whose spec may be invalid: an older version of the CRD may have

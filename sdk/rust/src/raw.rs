@@ -13,16 +13,16 @@ wit_bindgen::generate!({
     pub_export_macro: true,
 });
 
-pub use self::admission::exports::windlass::plugin::admission::{AdmissionRequest, Operation, Verdict};
+pub use self::admission::exports::windlass::plugin::admission::{AdmissionRequest, Decision, Operation, Verdict};
 pub use windlass::plugin::types::*;
 
 /// The optional export `admission`: a world of its own, so that components without it do not mention it.
 pub mod admission {
     wit_bindgen::generate!({
-        inline: "package windlass:sdk; world admission { export windlass:plugin/admission@0.1.0; }",
+        inline: "package windlass:sdk; world admission { export windlass:plugin/admission@0.2.0-rc.1; }",
         path: "wit",
         world: "windlass:sdk/admission",
-        with: { "windlass:plugin/types@0.1.0": crate::raw::windlass::plugin::types },
+        with: { "windlass:plugin/types@0.2.0-rc.1": crate::raw::windlass::plugin::types },
         additional_derives: [PartialEq, Clone],
         export_macro_name: "export_admission_component",
         pub_export_macro: true,

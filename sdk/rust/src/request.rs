@@ -1,6 +1,10 @@
 //! The request of a call, typed.
 
-use std::{collections::BTreeMap, marker::PhantomData};
+use std::{
+    collections::BTreeMap,
+    marker::PhantomData,
+    time::{Duration, SystemTime},
+};
 
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -8,7 +12,8 @@ use serde_json::Value;
 use crate::{
     Condition, ConditionStatus, Failure, Kind, Reconciler,
     failure::{parse, reason},
-    json, raw,
+    json, kinds,
+    raw::{self, ChildRef, FinalizeCause, Finalizing, LeftOut, Phase, Readiness},
 };
 
 /// Everything that a response may depend on. `S` is [`Unread`] in a call to clean up.
@@ -73,9 +78,9 @@ impl<R: Reconciler> Request<R, Unread> {
     ///
     /// [`Failure::invalid`], naming the field, if the spec is not an `R::Spec`.
     pub fn read_spec(self) -> Result<Request<R>, Failure> {
-        let WithSpec { spec } = parse(&self.raw.parent, "").map_err(Failure::invalid)?;
+        let WithSpec { spec } = parse(&self.raw.parent, "").map_err(Failure::Invalid)?;
         // A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
-        let spec = spec.map_or_else(|| parse(b"{}", "spec").map_err(Failure::invalid), Ok)?;
+        let spec = spec.map_or_else(|| parse(b"{}", "spec").map_err(Failure::Invalid), Ok)?;
         Ok(Request { metadata: self.metadata, spec, raw: self.raw, plugin: PhantomData })
     }
 }
@@ -96,17 +101,57 @@ impl<R: Reconciler, S> Request<R, S> {
         &self.metadata.uid
     }
 
-    /// Whether the parent is being deleted or has left the label selector, and the plugin has to clean up
+    /// Whether the parent is being deleted or has left the selector, and the plugin has to clean up
     /// ([`Descriptor::finalizes`](crate::Descriptor::finalizes)). The response then lists the children that must still exist, and
     /// [`Response::finalized`](crate::Response::finalized) ends the parent.
     pub fn is_finalizing(&self) -> bool {
-        self.raw.phase == raw::Phase::Finalize
+        self.finalizing().is_some()
+    }
+
+    /// Why the plugin has to clean up; none if it has not.
+    pub fn cause(&self) -> Option<FinalizeCause> {
+        Some(self.finalizing()?.cause)
+    }
+
+    fn finalizing(&self) -> Option<Finalizing> {
+        match self.raw.phase {
+            Phase::Sync => None,
+            Phase::Finalize(finalizing) => Some(finalizing),
+        }
     }
 
     /// Whether the parent is being finalized in a namespace that is being deleted. No child can be created there, and the host
     /// removes the finalizer after 30 seconds: a plugin that cleans up with a Job must do without it.
     pub fn is_namespace_terminating(&self) -> bool {
-        self.raw.extensions.iter().any(|(name, _)| name == "namespace-terminating")
+        self.finalizing().is_some_and(|finalizing| finalizing.namespace_terminating)
+    }
+
+    /// The time at which the reconcile began, in milliseconds.
+    ///
+    /// # Panics
+    ///
+    /// If the descriptor does not ask for the time ([`Descriptor::clock`](crate::Descriptor::clock)).
+    #[allow(clippy::expect_used, reason = "a mistake in the plugin, which its first call shows")]
+    pub fn now(&self) -> SystemTime {
+        let now = self.raw.now.expect("Request::now needs Descriptor::clock");
+        SystemTime::UNIX_EPOCH + Duration::from_millis(now)
+    }
+
+    /// Whether a kind that the descriptor declares as optional exists in the cluster, and the Plugin grants it.
+    pub fn has_kind<K: Kind>(&self) -> bool {
+        self.raw.kinds.iter().any(is::<K>)
+    }
+
+    /// The largest children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them: no live child is read
+    /// of these. The host neither changes, deletes nor recreates them.
+    pub fn left_out(&self) -> &[LeftOut] {
+        &self.raw.left_out
+    }
+
+    /// The namespaces in which no plugin may have children: the host's, and those that the Plugin does not grant by name. One child
+    /// in such a namespace makes the host reject the response.
+    pub fn closed_namespaces(&self) -> &[String] {
+        &self.raw.capabilities.closed_namespaces
     }
 
     /// The parent's status as last written; none if there is no status, or if it is not an `R::Status` (an older version may have
@@ -148,7 +193,7 @@ impl<R: Reconciler, S> Request<R, S> {
     ///
     /// [`Failure::invalid`], naming the field, if the parent is not a `T`.
     pub fn parent<T: DeserializeOwned>(&self) -> Result<T, Failure> {
-        parse(&self.raw.parent, "").map_err(Failure::invalid)
+        parse(&self.raw.parent, "").map_err(Failure::Invalid)
     }
 
     /// The Plugin's `spec.config`; without one, `{}` is read.
@@ -158,12 +203,11 @@ impl<R: Reconciler, S> Request<R, S> {
     /// [`Failure::failed`], naming the field: the parent's user cannot correct it.
     pub fn config<C: DeserializeOwned>(&self) -> Result<C, Failure> {
         let config = self.raw.config.as_deref().unwrap_or(b"{}");
-        parse(config, "the Plugin's spec.config").map_err(Failure::failed)
+        parse(config, "the Plugin's spec.config").map_err(|invalid| Failure::failed(invalid.to_string()))
     }
 
     /// The live children of one kind, ordered by namespace and name. Children that are being deleted are among them.
-    /// Children that the host leaves out because the request would exceed `spec.limits.requestBytes` are not; the host
-    /// neither changes, deletes nor recreates those.
+    /// Those that are [left out](Self::left_out) are not.
     pub fn children_of<K: Kind>(&self) -> impl Iterator<Item = Object<'_, K>> {
         of_kind(&self.raw.children)
     }
@@ -205,10 +249,11 @@ impl<R: Reconciler, S> Request<R, S> {
 }
 
 fn of_kind<K: Kind>(objects: &[raw::Observed]) -> impl Iterator<Item = Object<'_, K>> {
-    objects
-        .iter()
-        .filter(|object| object.kind.name == K::KIND && object.kind.api_version == K::API_VERSION)
-        .map(Object::new)
+    objects.iter().filter(|object| is::<K>(&object.kind)).map(Object::new)
+}
+
+fn is<K: Kind>(kind: &raw::Kind) -> bool {
+    kind.name == K::KIND && kind.api_version == K::API_VERSION
 }
 
 /// A live object: a child or a related object.
@@ -298,6 +343,17 @@ impl<'a, K: Kind> Object<'a, K> {
         self.get::<&str>("/metadata/deletionTimestamp").is_some()
     }
 
+    /// Whether the object does what its spec says, as the host sees it: built-in kinds by the rules of kstatus, custom kinds by their
+    /// conditions `Ready`, `Reconciling` and `Stalled`.
+    pub fn readiness(&self) -> &'a Readiness {
+        &self.observed.readiness
+    }
+
+    /// Whether the object is [ready](Self::readiness).
+    pub fn is_ready(&self) -> bool {
+        self.readiness().is_ready()
+    }
+
     /// The entry of `status.conditions` with this type.
     pub fn condition(&self, type_: &str) -> Option<Condition> {
         let conditions: Vec<Condition> = self.get("/status/conditions")?;
@@ -307,5 +363,41 @@ impl<'a, K: Kind> Object<'a, K> {
     /// Whether the condition of this type has status True.
     pub fn is_condition_true(&self, type_: &str) -> bool {
         self.condition(type_).is_some_and(|condition| condition.status == ConditionStatus::True)
+    }
+}
+
+impl Readiness {
+    /// Whether the object is ready.
+    pub fn is_ready(&self) -> bool {
+        matches!(self, Self::Ready)
+    }
+
+    /// What is missing, or why the object failed; none if it is ready, or if that is unknown.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::Progressing(message) | Self::Failed(message) => Some(message),
+            Self::Ready | Self::Unknown => None,
+        }
+    }
+}
+
+impl ChildRef {
+    /// The child of this kind and name in the parent's namespace, or the cluster-scoped one.
+    pub fn new<K: Kind>(name: &str) -> Self {
+        Self { kind: kinds::raw::<K>(), namespace: None, name: name.to_owned() }
+    }
+
+    /// The child in this namespace, for a cluster-scoped parent.
+    #[must_use]
+    pub fn in_namespace(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+}
+
+/// A live child, to keep it ([`Response::keep`](crate::Response::keep)).
+impl<K> From<Object<'_, K>> for ChildRef {
+    fn from(Object { observed, .. }: Object<'_, K>) -> Self {
+        Self { kind: observed.kind.clone(), namespace: observed.namespace.clone(), name: observed.name.clone() }
     }
 }

@@ -1,6 +1,6 @@
 //! The response of a call, typed.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -8,19 +8,22 @@ use serde_json::{Map, Value};
 use crate::{
     ConditionStatus, Failure, Kind, Reconciler, Request,
     failure::milliseconds,
-    json::{bytes, drop_nulls, object, set},
-    kinds, raw,
+    json::{bytes, drop_nulls, object},
+    kinds,
+    raw::{self, ChildRef, Create, DesiredChild, Keep, Namespaces, Selection, UpdateStrategy},
 };
 
 /// The desired state for one parent.
 #[derive(Debug)]
 #[must_use]
 pub struct Response<R: Reconciler> {
-    /// All desired children. A live child that is missing here is deleted.
-    pub children: Vec<Value>,
+    children: Vec<DesiredChild>,
+    keep: Keep,
     status: Option<R::Status>,
     conditions: Vec<Value>,
+    waiting: Option<String>,
     requeue: Option<u64>,
+    requeue_at: Option<u64>,
     events: Vec<raw::Event>,
     requirements: Vec<raw::Requirement>,
     finalized: bool,
@@ -32,9 +35,12 @@ impl<R: Reconciler> Default for Response<R> {
     fn default() -> Self {
         Self {
             children: Vec::new(),
+            keep: Keep::None,
             status: None,
             conditions: Vec::new(),
+            waiting: None,
             requeue: None,
+            requeue_at: None,
             events: Vec::new(),
             requirements: Vec::new(),
             finalized: false,
@@ -43,12 +49,27 @@ impl<R: Reconciler> Default for Response<R> {
     }
 }
 
-/// Options of one child, for [`Response::child_with`]. The host reads them from annotations and removes these.
-#[derive(Debug, Clone, Copy, Default)]
+/// Options of one child, for [`Response::child_with`].
+#[derive(Debug, Clone, PartialEq)]
 #[must_use]
-pub struct ChildOptions {
-    retain: bool,
-    force_ownership: bool,
+pub struct ChildOptions(
+    /// Without an object.
+    DesiredChild,
+);
+
+impl Default for ChildOptions {
+    fn default() -> Self {
+        Self(DesiredChild {
+            object: Vec::new(),
+            stage: 0,
+            retain: false,
+            take_over: false,
+            create: Create::Always,
+            ready: None,
+            update: None,
+            replaces: None,
+        })
+    }
 }
 
 impl ChildOptions {
@@ -57,24 +78,60 @@ impl ChildOptions {
         Self::default()
     }
 
+    /// The child is created, and changed after its desired state changed, once all children of lower stages are ready. Default: 0.
+    pub fn stage(mut self, stage: u32) -> Self {
+        self.0.stage = stage;
+        self
+    }
+
     /// Whether the child is kept when its parent is deleted, like data. The child gets no ownerReference. A later parent of the
     /// same plugin, kind, namespace and name adopts it. Default: false.
     pub fn retain(mut self, retain: bool) -> Self {
-        self.retain = retain;
+        self.0.retain = retain;
         self
     }
 
-    /// Whether the host forces ownership of the child's fields that another field manager owns, as an autoscaler owns
-    /// `spec.replicas`, once. Default: false, and such a field is a conflict.
-    pub fn force_ownership(mut self, force: bool) -> Self {
-        self.force_ownership = force;
+    /// Whether the host takes fields of the child that another field manager owns, as an autoscaler owns `spec.replicas`, once.
+    /// Default: false, and such a field is a conflict.
+    pub fn take_over(mut self, take_over: bool) -> Self {
+        self.0.take_over = take_over;
         self
     }
 
-    /// The annotations of the options that are set.
-    fn annotations(self) -> impl Iterator<Item = &'static str> {
-        let options = [(self.retain, "windlass.dev/retain"), (self.force_ownership, "windlass.dev/take-over")];
-        options.into_iter().filter_map(|(is_set, annotation)| is_set.then_some(annotation))
+    /// The child is created once for each value of this text, as a Job that must not run again after its TTL deleted it. With another
+    /// text, it is deleted and created again. Not together with [`retain`](Self::retain). Default: created whenever it is missing.
+    pub fn once(mut self, text: impl Into<String>) -> Self {
+        self.0.create = Create::Once(text.into());
+        self
+    }
+
+    /// Whether the child is ready, if the plugin knows better than [`Object::readiness`](crate::Object::readiness).
+    pub fn ready(mut self, ready: bool) -> Self {
+        self.0.ready = Some(ready);
+        self
+    }
+
+    /// How the host changes this child. Default: as the descriptor says for its kind.
+    pub fn update(mut self, update: UpdateStrategy) -> Self {
+        self.0.update = Some(update);
+        self
+    }
+
+    /// A child of the same kind that is no longer desired and may be in the way of this one, as by a node port that only one can
+    /// have: the host deletes it first if the API server refuses this one.
+    pub fn replaces(mut self, child: impl Into<ChildRef>) -> Self {
+        self.0.replaces = Some(child.into());
+        self
+    }
+
+    #[cfg(not(target_family = "wasm"))]
+    pub(crate) fn of(child: DesiredChild) -> Self {
+        Self(DesiredChild { object: Vec::new(), ..child })
+    }
+
+    #[cfg(all(not(target_family = "wasm"), feature = "golden"))]
+    pub(crate) fn into_raw(self) -> DesiredChild {
+        self.0
     }
 }
 
@@ -84,20 +141,18 @@ impl<R: Reconciler> Response<R> {
         Self::default()
     }
 
+    /// Waits for something, which the message names for users, and changes nothing: all live children stay as they are. The host
+    /// calls again after `after`, at least one second, or when something changes: also a related object, if the response still has
+    /// its requirement.
+    pub fn wait(message: impl Into<String>, after: Duration) -> Self {
+        Self::new().keep_all().waiting(message).requeue(after)
+    }
+
     /// Adds a desired child: a k8s-openapi type, `json!`, or a type of your own. It needs `apiVersion`, `kind` and
     /// `metadata.name`. Fields that are null are left out, so an `Option` can be a field of `json!`. A child that cannot be
     /// serialized fails the whole response.
-    pub fn child(mut self, child: impl Serialize) -> Self {
-        match serde_json::to_value(child) {
-            Ok(mut child) => {
-                drop_nulls(&mut child);
-                self.children.push(child);
-            }
-            Err(error) => {
-                self.error = Some(Failure::failed(format!("a child is not JSON: {error}")));
-            }
-        }
-        self
+    pub fn child(self, child: impl Serialize) -> Self {
+        self.child_with(child, ChildOptions::new())
     }
 
     /// Adds a desired child if a condition holds; otherwise the live child is deleted.
@@ -107,11 +162,16 @@ impl<R: Reconciler> Response<R> {
 
     /// Adds a desired child with [`ChildOptions`].
     pub fn child_with(self, child: impl Serialize, options: ChildOptions) -> Self {
-        let mut response = self.child(child);
-        if let Some(child) = response.children.last_mut() {
-            options.annotations().for_each(|annotation| annotate(child, annotation));
+        self.serialized(serde_json::to_value(child), options)
+    }
+
+    /// Not generic: each type of children would have a copy of this code.
+    fn serialized(mut self, child: serde_json::Result<Value>, options: ChildOptions) -> Self {
+        match child {
+            Ok(child) => self.children.push(DesiredChild { object: without_nulls(child), ..options.0 }),
+            Err(error) => self.error = Some(Failure::failed(format!("a child is not JSON: {error}"))),
         }
-        response
+        self
     }
 
     /// Adds several desired children, or an optional one: an `Option` is an iterator too.
@@ -121,7 +181,32 @@ impl<R: Reconciler> Response<R> {
 
     /// Adds several desired children, or an optional one, with the same [`ChildOptions`].
     pub fn children_with<C: Serialize>(self, children: impl IntoIterator<Item = C>, options: ChildOptions) -> Self {
-        children.into_iter().fold(self, |response, child| response.child_with(child, options))
+        children.into_iter().fold(self, |response, child| response.child_with(child, options.clone()))
+    }
+
+    /// Leaves these live children as they are, although the response does not desire them: live objects, or [`ChildRef`]s. Not
+    /// together with [`finalized`](Self::finalized).
+    pub fn keep<C: Into<ChildRef>>(mut self, children: impl IntoIterator<Item = C>) -> Self {
+        let more = children.into_iter().map(Into::into);
+        match &mut self.keep {
+            Keep::None => self.keep = Keep::These(more.collect()),
+            Keep::These(children) => children.extend(more),
+            Keep::All => {}
+        }
+        self
+    }
+
+    /// Leaves all live children as they are that the response does not desire.
+    pub fn keep_all(mut self) -> Self {
+        self.keep = Keep::All;
+        self
+    }
+
+    /// Says what the plugin waits for, for users. The parent gets the reason `Waiting`; everything else in the response is carried
+    /// out.
+    pub fn waiting(mut self, message: impl Into<String>) -> Self {
+        self.waiting = Some(message.into());
+        self
     }
 
     /// Sets the plugin's part of the parent's status. Without it and without conditions, the status stays as it is;
@@ -159,6 +244,12 @@ impl<R: Reconciler> Response<R> {
         self
     }
 
+    /// Sets the time of the next reconcile; together with [`requeue`](Self::requeue), the earlier of both counts.
+    pub fn requeue_at(mut self, at: SystemTime) -> Self {
+        self.requeue_at = Some(since_epoch(at));
+        self
+    }
+
     /// Adds an event on the parent.
     pub fn event(mut self, event: Event) -> Self {
         self.events.push(event.0);
@@ -189,22 +280,29 @@ impl<R: Reconciler> Response<R> {
             return Err(error);
         }
         Ok(raw::Response {
-            children: self.children.into_iter().map(|child| bytes(&child)).collect(),
+            children: self.children,
+            keep: self.keep,
             status: status_json(self.status, self.conditions)?,
+            waiting: self.waiting,
             requeue: self.requeue,
+            requeue_at: self.requeue_at,
             events: self.events,
             requirements: self.requirements,
+            http: Vec::new(),
             finalized: self.finalized,
             extensions: Vec::new(),
         })
     }
 }
 
-/// Sets an annotation of a child to `true`.
-fn annotate(child: &mut Value, annotation: &str) {
-    if let Some(Value::Object(metadata)) = child.get_mut("metadata") {
-        set(metadata.entry("annotations").or_insert_with(|| object([])), annotation, "true".into());
-    }
+/// Milliseconds since 1970; a time before it counts as 1970.
+pub(crate) fn since_epoch(time: SystemTime) -> u64 {
+    milliseconds(time.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default())
+}
+
+fn without_nulls(mut value: Value) -> Vec<u8> {
+    drop_nulls(&mut value);
+    bytes(&value)
 }
 
 fn status_json(status: Option<impl Serialize>, conditions: Vec<Value>) -> Result<Option<Vec<u8>>, Failure> {
@@ -221,9 +319,7 @@ fn status_json(status: Option<impl Serialize>, conditions: Vec<Value>) -> Result
     if !conditions.is_empty() {
         fields.insert("conditions".to_owned(), Value::Array(conditions));
     }
-    let mut status = Value::Object(fields);
-    drop_nulls(&mut status);
-    Ok(Some(bytes(&status)))
+    Ok(Some(without_nulls(Value::Object(fields))))
 }
 
 /// A Kubernetes event on the parent, about a change that users want to know. An event in every call is noise.
@@ -255,28 +351,54 @@ pub struct Requirement(raw::Requirement);
 impl Requirement {
     /// The object of this name in the parent's namespace. The plugin chooses the id, which is unique in one response.
     pub fn named<K: Kind>(id: &str, name: &str) -> Self {
-        Self::new::<K>(id, raw::Selection::Name(name.to_owned()))
+        Self::new(id, kinds::raw::<K>(), Selection::Name(name.to_owned()))
     }
 
     /// The objects in the parent's namespace that match a label selector in kubectl's syntax.
     pub fn labelled<K: Kind>(id: &str, selector: &str) -> Self {
-        Self::new::<K>(id, raw::Selection::Labels(selector.to_owned()))
+        Self::new(id, kinds::raw::<K>(), Selection::Labels(selector.to_owned()))
+    }
+
+    /// The objects in the parent's namespace that match a `LabelSelector` (`matchLabels`, `matchExpressions`), as a field of the
+    /// parent's spec has it. An empty one matches all.
+    pub fn matching<K: Kind>(id: &str, selector: impl Serialize) -> Self {
+        // What is no JSON becomes null, which the host refuses as no selector.
+        let selector = serde_json::to_value(selector).unwrap_or_default();
+        Self::new(id, kinds::raw::<K>(), Selection::LabelSelector(without_nulls(selector)))
     }
 
     /// Objects of a kind that is not known when the plugin is compiled, because a spec or a configuration names it. The
     /// descriptor must still list the kind as related. [`Request::raw`](crate::Request::raw) has the objects.
-    pub fn dynamic(id: &str, api_version: &str, kind: &str, select: raw::Selection) -> Self {
-        let kind = raw::Kind { api_version: api_version.to_owned(), name: kind.to_owned() };
-        Self(raw::Requirement { id: id.to_owned(), kind, namespace: None, select })
+    pub fn dynamic(id: &str, api_version: &str, kind: &str, select: Selection) -> Self {
+        Self::new(id, raw::Kind { api_version: api_version.to_owned(), name: kind.to_owned() }, select)
     }
 
-    /// Selects in this namespace instead of the parent's. A cluster-scoped parent must name one for namespaced kinds.
-    pub fn in_namespace(mut self, namespace: &str) -> Self {
-        self.0.namespace = Some(namespace.to_owned());
+    /// Selects in this namespace instead of the parent's.
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        self.in_namespaces([namespace])
+    }
+
+    /// Selects in these namespaces instead of the parent's.
+    pub fn in_namespaces<'a>(mut self, namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+        self.0.namespaces = Namespaces::Named(namespaces.into_iter().map(str::to_owned).collect());
         self
     }
 
-    fn new<K: Kind>(id: &str, select: raw::Selection) -> Self {
-        Self(raw::Requirement { id: id.to_owned(), kind: kinds::raw::<K>(), namespace: None, select })
+    /// Selects in all namespaces that the Plugin grants.
+    pub fn in_all_namespaces(mut self) -> Self {
+        self.0.namespaces = Namespaces::All;
+        self
+    }
+
+    /// Serves only `apiVersion`, `kind` and `metadata` of the objects, which costs the host less memory, and fewer calls. The host
+    /// does not serve that yet: it refuses a response with such a requirement.
+    pub fn metadata_only(mut self) -> Self {
+        self.0.metadata_only = true;
+        self
+    }
+
+    fn new(id: &str, kind: raw::Kind, select: Selection) -> Self {
+        let namespaces = Namespaces::OfParent;
+        Self(raw::Requirement { id: id.to_owned(), kind, namespaces, select, metadata_only: false })
     }
 }

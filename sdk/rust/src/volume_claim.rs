@@ -31,10 +31,13 @@ impl<K: Is<PersistentVolumeClaim>> Object<'_, K> {
         if requested <= *desired {
             return Ok(());
         }
-        Err(Failure::invalid(format!(
-            "{field}: {desired} is less than the {requested} that PersistentVolumeClaim {} has; storage may grow, never shrink",
-            self.name()
-        )))
+        let name = self.name();
+        Err(Failure::invalid_field(
+            field,
+            format!(
+                "{desired} is less than the {requested} that PersistentVolumeClaim {name} has; storage may grow, never shrink"
+            ),
+        ))
     }
 }
 
@@ -55,10 +58,10 @@ mod tests {
         for size in ["1Gi", "1024Mi", "2Gi"] {
             assert_eq!(claim.check_not_shrinking("spec.size", &Quantity::from_static(size)), Ok(()), "{size}");
         }
-        let message = "spec.size: 1G is less than the 1Gi that PersistentVolumeClaim web-data has; storage may grow, never shrink";
+        let message = "1G is less than the 1Gi that PersistentVolumeClaim web-data has; storage may grow, never shrink";
         assert_eq!(
             claim.check_not_shrinking("spec.size", &Quantity::from_static("1G")),
-            Err(Failure::invalid(message))
+            Err(Failure::invalid_field("spec.size", message))
         );
     }
 

@@ -8,8 +8,8 @@ use expect_test::expect;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, PhaseStatus, Quantity, Reconciler,
-    Request, Requirement, Response, Unread, UpdateStrategy, checks, json,
+    ConditionStatus, CustomResource, Descriptor, Event, Failure, Parent, PhaseStatus, Quantity, Reconciler, Request,
+    Requirement, Response, Unread, UpdateStrategy, checks, json,
     kinds::{ConfigMap, Deployment, Pod, Secret},
     raw,
     testing::{self, Value},
@@ -82,12 +82,14 @@ impl Reconciler for Site {
         let mut response = Response::new();
         let mut certificate = None;
         if let Some(tls) = &request.spec.tls {
-            response = response.require(Requirement::named::<Secret>("tls", &tls.secret_name));
+            let requirement = Requirement::named::<Secret>("tls", &tls.secret_name);
+            response = response.require(requirement.clone());
             let Some(mut secrets) = request.related::<Secret>("tls") else {
                 return Ok(response);
             };
             let Some(secret) = secrets.next() else {
-                return Err(Failure::retry(format!("Secret {} is missing", tls.secret_name), Duration::from_secs(5)));
+                let message = format!("Secret {} is missing", tls.secret_name);
+                return Ok(Response::wait(message, Duration::from_secs(5)).require(requirement));
             };
             certificate = Some(secret.name().to_owned());
         }
@@ -306,12 +308,16 @@ fn the_descriptor_has_everything_that_was_set() {
                             ],
                         },
                     ),
+                    optional: false,
                 },
             ],
             [
-                Kind {
-                    api-version: "v1",
-                    name: "Secret",
+                RelatedRule {
+                    kind: Kind {
+                        api-version: "v1",
+                        name: "Secret",
+                    },
+                    optional: false,
                 },
             ],
             true,
@@ -355,8 +361,10 @@ fn a_requirement_is_returned_before_and_after_it_is_served() {
     let first = call().call().unwrap();
     assert_eq!((first.children.len(), first.requirements.len(), first.status), (0, 1, None));
 
-    let missing = call().related("tls", []).call();
-    assert_eq!(missing, Err(Failure::retry("Secret cert is missing", Duration::from_secs(5))));
+    let missing = call().related("tls", []).call().unwrap();
+    assert_eq!(missing.requirements, first.requirements);
+    assert_eq!((missing.waiting.as_deref(), missing.keep), (Some("Secret cert is missing"), raw::Keep::All));
+    assert_eq!((missing.requeue, missing.children.len()), (Some(Duration::from_secs(5)), 0));
 
     let secret = json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cert" } });
     let served = call().related("tls", [secret]).call().unwrap();
@@ -390,7 +398,7 @@ fn invalid_spec_fails_a_clean_up_only_if_it_reads_the_spec() {
     let parent = || json!({ "metadata": { "name": "blog" }, "spec": { "host": 7 } });
     let response = testing::request::<ByName>(parent()).finalize().call().unwrap();
     assert_eq!((response.finalized, &*response.events[0].message), (true, "blog"));
-    let invalid = Err(Failure::invalid("spec.host: invalid type: integer `7`, expected a string"));
+    let invalid = Err(Failure::invalid_field("spec.host", "invalid type: integer `7`, expected a string"));
     assert_eq!(testing::request::<ByName>(parent()).call(), invalid);
     assert_eq!(testing::request::<Site>(parent()).finalize().call(), invalid);
 }
@@ -398,10 +406,10 @@ fn invalid_spec_fails_a_clean_up_only_if_it_reads_the_spec() {
 #[test]
 fn error_for_an_invalid_field_contains_its_path() {
     let failure = |spec| site(spec).call().unwrap_err();
-    assert_eq!(failure(json!({})), Failure::invalid("spec.host: is required"));
+    assert_eq!(failure(json!({})), Failure::invalid_field("spec.host", "is required"));
     assert_eq!(
         failure(json!({ "host": "h", "tls": { "secretName": 7 } })),
-        Failure::invalid("spec.tls.secretName: invalid type: integer `7`, expected a string")
+        Failure::invalid_field("spec.tls.secretName", "invalid type: integer `7`, expected a string")
     );
     assert_eq!(
         site(json!({ "host": "h" })).config(&json!({ "prefix": [] })).call().unwrap_err(),
@@ -416,7 +424,7 @@ fn a_child_is_found_by_namespace_and_name() {
         type Spec = Value;
         type Status = Value;
         fn descriptor() -> Descriptor {
-            Descriptor::new("find", "1.0.0", windlass_plugin::Existing::<ConfigMap>::selected("a=b"))
+            Descriptor::new("find", "1.0.0", Parent::existing::<ConfigMap>().labelled("a=b"))
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
             let of = |child: Option<windlass_plugin::Object<'_, ConfigMap>>| {
@@ -451,7 +459,7 @@ fn children_of_other_kinds_are_left_out() {
         type Spec = Value;
         type Status = Value;
         fn descriptor() -> Descriptor {
-            Descriptor::new("count", "1.0.0", windlass_plugin::Existing::<ConfigMap>::selected("a=b"))
+            Descriptor::new("count", "1.0.0", Parent::existing::<ConfigMap>().labelled("a=b"))
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
             let names: Vec<&str> = request.children_of::<ConfigMap>().map(|child| child.name()).collect();
@@ -553,40 +561,26 @@ fn timestamp_of_a_status_changes_only_with_the_status() {
 }
 
 #[test]
-fn children_have_their_options_and_no_null_fields() {
+fn children_have_no_null_fields() {
     struct Children;
     impl Reconciler for Children {
         type Spec = Value;
         type Status = ();
         fn descriptor() -> Descriptor {
-            Descriptor::new("children", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+            Descriptor::new("children", "1.0.0", Parent::existing::<ConfigMap>())
         }
         fn reconcile(_: Request<Self>) -> Result<Response<Self>, Failure> {
             let child = |name: &str| json!({ "metadata": { "name": name, "annotations": null } });
-            let (retain, force) = (ChildOptions::new().retain(true), ChildOptions::new().force_ownership(true));
             Ok(Response::new()
                 .child(json!({ "metadata": { "name": "a" }, "data": None::<u8>, "items": [{ "b": null }] }))
                 .child_if(true, child("b"))
                 .child_if(false, child("c"))
-                .child_with(child("d"), retain)
-                .child_with(json!({ "metadata": { "annotations": { "x": "y" } } }), force)
-                .child_with(child("f"), retain.retain(false))
-                .children(Some(child("g")))
-                .children_with([child("h")], retain.force_ownership(true)))
+                .children(Some(child("d"))))
         }
     }
     let response = testing::request::<Children>(json!({})).call().unwrap();
     let named = |name: &str| json!({ "metadata": { "name": name } });
-    let (retain, force) = ("windlass.dev/retain", "windlass.dev/take-over");
-    let expected = [
-        json!({ "metadata": { "name": "a" }, "items": [{}] }),
-        named("b"),
-        json!({ "metadata": { "name": "d", "annotations": { retain: "true" } } }),
-        json!({ "metadata": { "annotations": { "x": "y", force: "true" } } }),
-        named("f"),
-        named("g"),
-        json!({ "metadata": { "name": "h", "annotations": { retain: "true", force: "true" } } }),
-    ];
+    let expected = [json!({ "metadata": { "name": "a" }, "items": [{}] }), named("b"), named("d")];
     assert_eq!(response.children, expected);
 }
 
@@ -597,7 +591,7 @@ fn a_condition_is_true_false_or_unknown() {
         type Spec = Value;
         type Status = ();
         fn descriptor() -> Descriptor {
-            Descriptor::new("conditions", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+            Descriptor::new("conditions", "1.0.0", Parent::existing::<ConfigMap>())
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
             let pod = request.child::<Pod>("web").unwrap();
@@ -633,7 +627,7 @@ fn fields_of_a_live_object_are_read_by_pointers() {
         type Spec = Value;
         type Status = ();
         fn descriptor() -> Descriptor {
-            Descriptor::new("read", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+            Descriptor::new("read", "1.0.0", Parent::existing::<ConfigMap>())
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
             let pod = request.child::<Pod>("web").unwrap();
@@ -666,7 +660,7 @@ fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
         type Spec = Value;
         type Status = Value;
         fn descriptor() -> Descriptor {
-            Descriptor::new("applied", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all())
+            Descriptor::new("applied", "1.0.0", Parent::existing::<ConfigMap>())
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
             Ok(Response::new().status(json!({ "applied": request.is_spec_applied() })))
@@ -744,7 +738,7 @@ fn k8s_openapi_types_serve_as_children_and_kinds() {
         type Spec = Value;
         type Status = Value;
         fn descriptor() -> Descriptor {
-            Descriptor::new("typed", "1.0.0", windlass_plugin::Existing::<ConfigMap>::all()).child::<Deployment>()
+            Descriptor::new("typed", "1.0.0", Parent::existing::<ConfigMap>()).child::<Deployment>()
         }
         fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
             let mut desired = Deployment::default();

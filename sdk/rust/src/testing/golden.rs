@@ -5,9 +5,13 @@
 //! ```yaml
 //! description: The second Pod is missing
 //! parent: {metadata: {name: web}, spec: {replicas: 2, image: nginx}}
-//! children:                       # live ones; optional, as `related` (by requirement), `config`, `finalize` and `at` (the time)
+//! children:                       # live ones
 //!   - {apiVersion: v1, kind: Pod, metadata: {name: web-0}}
 //! ```
+//!
+//! Optional are `children`, `related` (by requirement), `config`, `finalize` (with `cause`: `deleted`, `leftSelector` or
+//! `leftNamespaces`, and `namespaceTerminating`), `kinds` (the optional ones that exist; by default all), `closedNamespaces`, and
+//! `at` (the time).
 //!
 //! `scale-up.answer.yaml` is the response. `UPDATE_EXPECT=1 cargo test` writes it, for review.
 
@@ -22,7 +26,13 @@ use serde::{Deserialize, Serialize as _};
 use serde_json::{Map, Value, json};
 
 use super::{Call, Measurement, Response, request};
-use crate::{Failure, Reconciler, failure::milliseconds, raw};
+use crate::{
+    ChildOptions, ChildRef, Failure, FinalizeCause, Reconciler, UpdateStrategy,
+    failure::milliseconds,
+    json::set,
+    raw::{self, Create, DesiredChild, Keep, Namespaces, Selection},
+    response::since_epoch,
+};
 
 /// One golden case.
 #[derive(Debug)]
@@ -35,7 +45,7 @@ pub struct Case<R> {
 }
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct CaseFile {
     /// For readers.
     #[serde(rename = "description")]
@@ -48,7 +58,30 @@ struct CaseFile {
     config: Option<Value>,
     #[serde(default)]
     finalize: bool,
+    #[serde(default)]
+    cause: Cause,
+    #[serde(default)]
+    namespace_terminating: bool,
+    kinds: Option<Vec<KindName>>,
+    #[serde(default)]
+    closed_namespaces: Vec<String>,
     at: Option<String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase")]
+enum Cause {
+    #[default]
+    Deleted,
+    LeftSelector,
+    LeftNamespaces,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct KindName {
+    api_version: String,
+    kind: String,
 }
 
 /// The cases in a folder, in the order of their names. A relative path starts at the package's folder.
@@ -121,7 +154,8 @@ fn is_response(file: &Path) -> bool {
 fn case<R: Reconciler>(file: &Path) -> Case<R> {
     let text = fs::read_to_string(file).unwrap_or_else(|error| fail(file, error));
     let content: CaseFile = serde_saphyr::from_str(&text).unwrap_or_else(|error| fail(file, error));
-    let mut call = request::<R>(content.parent).children(content.children);
+    let closed = content.closed_namespaces.iter().map(String::as_str);
+    let mut call = request::<R>(content.parent).children(content.children).closed_namespaces(closed);
     for (id, objects) in content.related {
         call = call.related(&id, objects);
     }
@@ -129,7 +163,16 @@ fn case<R: Reconciler>(file: &Path) -> Case<R> {
         call = call.config(config);
     }
     if content.finalize {
-        call = call.finalize();
+        let cause = match content.cause {
+            Cause::Deleted => FinalizeCause::Deleted,
+            Cause::LeftSelector => FinalizeCause::LeftSelector,
+            Cause::LeftNamespaces => FinalizeCause::LeftNamespaces,
+        };
+        call = call.finalize_with(cause, content.namespace_terminating);
+    }
+    if let Some(kinds) = content.kinds {
+        let kind = |KindName { api_version, kind }| raw::Kind { api_version, name: kind };
+        call.request.kinds = kinds.into_iter().map(kind).collect();
     }
     if let Some(at) = content.at {
         let at = humantime::parse_rfc3339(&at).unwrap_or_else(|error| fail(file, error));
@@ -143,9 +186,8 @@ fn case<R: Reconciler>(file: &Path) -> Case<R> {
 fn document(response: Result<Response, Failure>) -> Value {
     let response = match response {
         Ok(response) => response,
-        Err(Failure::Invalid(message)) => return json!({ "invalid": message }),
+        Err(Failure::Invalid(invalid)) => return json!({ "invalid": invalid.to_string() }),
         Err(Failure::Failed(message)) => return json!({ "failed": message }),
-        Err(Failure::Retry(retry)) => return json!({ "retry": { "message": retry.message, "afterMs": retry.after } }),
     };
     let mut fields = Map::new();
     let mut put = |name: &str, value: Value| {
@@ -161,8 +203,14 @@ fn document(response: Result<Response, Failure>) -> Value {
     };
     let pairs = |pairs: Vec<(String, String)>| Value::Object(pairs.into_iter().map(|(k, v)| (k, v.into())).collect());
     put("children", response.children.into());
+    if response.options.iter().any(|options| *options != ChildOptions::new()) {
+        put("options", response.options.into_iter().map(options).collect());
+    }
+    put("keep", keep(response.keep));
+    put("waiting", response.waiting.into());
     put("status", response.status.into());
     put("requeueMs", response.requeue.map(milliseconds).into());
+    put("requeueAtMs", response.requeue_at.map(since_epoch).into());
     put("events", response.events.iter().map(event).collect());
     put("requirements", response.requirements.into_iter().map(requirement).collect());
     put("finalized", response.finalized.into());
@@ -183,10 +231,59 @@ fn event(event: &raw::Event) -> Value {
     json!({ "type": kind, "reason": event.reason, "message": event.message })
 }
 
+/// The options of a child that are not the default.
+fn options(options: ChildOptions) -> Value {
+    let DesiredChild { object: _, stage, retain, take_over, create, ready, update, replaces } = options.into_raw();
+    let once = match create {
+        Create::Always => None,
+        Create::Once(text) => Some(text),
+    };
+    let fields = [
+        ("stage", (stage > 0).then(|| stage.into())),
+        ("retain", retain.then(|| true.into())),
+        ("takeOver", take_over.then(|| true.into())),
+        ("ready", ready.map(Into::into)),
+        ("update", update.map(strategy)),
+        ("once", once.map(Into::into)),
+        ("replaces", replaces.map(child)),
+    ];
+    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn strategy(update: UpdateStrategy) -> Value {
+    match update {
+        UpdateStrategy::Apply => "apply".into(),
+        UpdateStrategy::Recreate => "recreate".into(),
+        UpdateStrategy::OnDelete => "onDelete".into(),
+        UpdateStrategy::Rolling(raw::Rolling { recreate, conditions }) => {
+            let until = if conditions.is_empty() { json!("ready") } else { json!({ "conditions": conditions }) };
+            json!({ "rolling": { "recreate": recreate, "until": until } })
+        }
+    }
+}
+
+fn keep(keep: Keep) -> Value {
+    match keep {
+        Keep::None => Value::Null,
+        Keep::All => "all".into(),
+        Keep::These(children) => json!({ "these": children.into_iter().map(child).collect::<Vec<_>>() }),
+    }
+}
+
+fn child(child: ChildRef) -> Value {
+    let ChildRef { kind, namespace, name } = child;
+    let mut value = json!({ "apiVersion": kind.api_version, "kind": kind.name, "name": name });
+    if let Some(namespace) = namespace {
+        set(&mut value, "namespace", namespace.into());
+    }
+    value
+}
+
 fn requirement(requirement: raw::Requirement) -> Value {
     let (by, which) = match requirement.select {
-        raw::Selection::Name(name) => ("name", name),
-        raw::Selection::Labels(selector) => ("labels", selector),
+        Selection::Name(name) => ("name", name.into()),
+        Selection::Labels(selector) => ("labels", selector.into()),
+        Selection::LabelSelector(selector) => ("labelSelector", super::json_of(&selector)),
     };
     let mut value = json!({
         "id": requirement.id,
@@ -194,8 +291,16 @@ fn requirement(requirement: raw::Requirement) -> Value {
         "kind": requirement.kind.name,
         by: which,
     });
-    if let (Some(fields), Some(namespace)) = (value.as_object_mut(), requirement.namespace) {
-        fields.insert("namespace".to_owned(), namespace.into());
+    match requirement.namespaces {
+        Namespaces::OfParent => {}
+        Namespaces::All => set(&mut value, "namespaces", "all".into()),
+        Namespaces::Named(names) => match <[String; 1]>::try_from(names) {
+            Ok([one]) => set(&mut value, "namespace", one.into()),
+            Err(several) => set(&mut value, "namespaces", several.into()),
+        },
+    }
+    if requirement.metadata_only {
+        set(&mut value, "metadataOnly", true.into());
     }
     value
 }

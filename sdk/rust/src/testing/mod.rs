@@ -11,7 +11,7 @@
 //! #     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
 //! #         log::info("seen");
 //! #         let pods = request.children_of::<Pod>().count();
-//! #         if pods > 1 { return Err(Failure::invalid("spec.replicas is too small")); }
+//! #         if pods > 1 { return Err(Failure::invalid_field("spec.replicas", "is too small")); }
 //! #         Ok(Response::new().children((0..request.spec.replicas).map(|_| json!({}))))
 //! #     }
 //! # }
@@ -23,7 +23,7 @@
 //! assert_eq!(response.logs, ["seen"]);
 //!
 //! let failure = echo().child(pod("web-0")).child(pod("web-1")).call();
-//! assert_eq!(failure, Err(Failure::invalid("spec.replicas is too small")));
+//! assert_eq!(failure, Err(Failure::invalid_field("spec.replicas", "is too small")));
 //! # Ok::<(), Failure>(())
 //! ```
 
@@ -42,27 +42,41 @@ use serde_json::json;
 use self::host::Input;
 pub use self::host::{HostCalls, Measurement};
 use crate::{
-    Adapter, Admission, AdmissionResponse, Failure, Operation, Reconciler,
-    raw::{self, exports::windlass::plugin::reconciler::Guest},
+    Adapter, Admission, AdmissionResponse, ChildOptions, ChildRef, Failure, FinalizeCause, Kind, LeftOut, Operation,
+    Readiness, Reconciler,
+    failure::milliseconds,
+    kinds,
+    raw::{self, Finalizing, Keep, Phase, exports::windlass::plugin::reconciler::Guest},
+    response::since_epoch,
 };
 
-/// Prepares a call with this parent. A missing `metadata.uid` becomes `uid`.
+/// Prepares a call with this parent. A missing `metadata.uid` becomes `uid`. All optional kinds of the descriptor exist.
 pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
     let metadata =
         parent.as_object_mut().and_then(|parent| parent.entry("metadata").or_insert_with(|| json!({})).as_object_mut());
     if let Some(metadata) = metadata {
         metadata.entry("uid").or_insert_with(|| "uid".into());
     }
+    let raw::Descriptor { children, related, clock, .. } = R::descriptor().into_raw();
+    let children = children.into_iter().filter(|rule| rule.optional).map(|rule| rule.kind);
+    let related = related.into_iter().filter(|rule| rule.optional).map(|rule| rule.kind);
+    let input = Input::default();
     Call {
         request: raw::Request {
-            phase: raw::Phase::Sync,
+            phase: Phase::Sync,
+            parent_kind: kind_of(&parent),
             parent: parent.to_string().into_bytes(),
             children: Vec::new(),
+            left_out: Vec::new(),
             related: Vec::new(),
+            http: Vec::new(),
             config: None,
+            kinds: children.chain(related).collect(),
+            now: clock.then(|| since_epoch(input.now)),
+            capabilities: raw::Capabilities { features: Vec::new(), closed_namespaces: Vec::new() },
             extensions: Vec::new(),
         },
-        input: Input::default(),
+        input,
         plugin: PhantomData,
     }
 }
@@ -71,11 +85,19 @@ pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
 /// object before it.
 pub fn review<R: Admission>(operation: Operation, object: Option<&Value>, old: Option<&Value>) -> AdmissionResponse {
     let bytes = |object: Option<&Value>| object.map(|object| object.to_string().into_bytes());
+    let either = object.or(old).map(observed);
     crate::admission::review::<R>(raw::AdmissionRequest {
         operation,
+        kind: kind_of(object.or(old).unwrap_or(&Value::Null)),
+        subresource: None,
+        namespace: either.as_ref().and_then(|object| object.namespace.clone()),
+        namespace_labels: Vec::new(),
+        name: either.map(|object| object.name),
         object: bytes(object),
         old_object: bytes(old),
+        dry_run: false,
         username: "user".to_owned(),
+        groups: Vec::new(),
         config: None,
     })
 }
@@ -83,7 +105,7 @@ pub fn review<R: Admission>(operation: Operation, object: Option<&Value>, old: O
 /// The plugin's CRD; null for a plugin on an existing kind.
 pub fn crd<R: Reconciler>() -> Value {
     match R::descriptor().into_raw().parent {
-        raw::Parent::Custom(crd) => json_of(&crd),
+        raw::Parent::Custom(parent) => json_of(&parent.definition),
         raw::Parent::Existing(_) => Value::Null,
     }
 }
@@ -110,10 +132,15 @@ impl<R> Clone for Call<R> {
 }
 
 impl<R: Reconciler> Call<R> {
+    /// Adds a live child, of which it is unknown whether it is ready. Children are ordered as the host orders them.
+    pub fn child(self, object: Value) -> Self {
+        self.child_with(object, Readiness::Unknown)
+    }
+
+    /// Adds a live child with this [readiness](crate::Object::readiness).
     #[allow(clippy::needless_pass_by_value, reason = "the argument is mostly a `json!`")]
-    /// Adds a live child. Children are ordered as the host orders them.
-    pub fn child(mut self, object: Value) -> Self {
-        self.request.children.push(observed(&object));
+    pub fn child_with(mut self, object: Value, readiness: Readiness) -> Self {
+        self.request.children.push(raw::Observed { readiness, ..observed(&object) });
         self.request.children.sort_by(|a, b| key(a).cmp(&key(b)));
         self
     }
@@ -121,6 +148,12 @@ impl<R: Reconciler> Call<R> {
     /// Adds several live children: those of an earlier response, for example.
     pub fn children(self, objects: impl IntoIterator<Item = Value>) -> Self {
         objects.into_iter().fold(self, Self::child)
+    }
+
+    /// Leaves out a child of this size in bytes ([`Request::left_out`](crate::Request::left_out)).
+    pub fn left_out(mut self, child: ChildRef, size: u64) -> Self {
+        self.request.left_out.push(LeftOut { child, size });
+        self
     }
 
     /// Serves the requirement of this id with these objects.
@@ -136,15 +169,34 @@ impl<R: Reconciler> Call<R> {
         self
     }
 
-    /// Makes this a call to clean up ([`Request::is_finalizing`](crate::Request::is_finalizing)).
-    pub fn finalize(mut self) -> Self {
-        self.request.phase = raw::Phase::Finalize;
+    /// Lets the cluster lack an optional kind ([`Request::has_kind`](crate::Request::has_kind)).
+    pub fn without_kind<K: Kind>(mut self) -> Self {
+        self.request.kinds.retain(|kind| *kind != kinds::raw::<K>());
         self
     }
 
-    /// Sets the wall clock, as time since 1970. The default is the first second of 2026.
+    /// Closes these namespaces ([`Request::closed_namespaces`](crate::Request::closed_namespaces)).
+    pub fn closed_namespaces<'a>(mut self, namespaces: impl IntoIterator<Item = &'a str>) -> Self {
+        self.request.capabilities.closed_namespaces = namespaces.into_iter().map(str::to_owned).collect();
+        self
+    }
+
+    /// Makes this a call to clean up, because the parent is deleted ([`Request::is_finalizing`](crate::Request::is_finalizing)).
+    pub fn finalize(self) -> Self {
+        self.finalize_with(FinalizeCause::Deleted, false)
+    }
+
+    /// Makes this a call to clean up for this cause, in a namespace that may be being deleted.
+    pub fn finalize_with(mut self, cause: FinalizeCause, namespace_terminating: bool) -> Self {
+        self.request.phase = Phase::Finalize(Finalizing { cause, namespace_terminating });
+        self
+    }
+
+    /// Sets the time, as time since 1970: that of [`Request::now`](crate::Request::now), if the descriptor asks for it, and that of
+    /// the wall clock. The default is the first second of 2026.
     pub fn at(mut self, since_epoch: Duration) -> Self {
         self.input.now = SystemTime::UNIX_EPOCH + since_epoch;
+        self.request.now = self.request.now.map(|_| milliseconds(since_epoch));
         self
     }
 
@@ -175,9 +227,13 @@ impl<R: Reconciler> Call<R> {
         let (response, calls) = self.call_raw();
         let response = response?;
         Ok(Response {
-            children: response.children.iter().map(|child| json_of(child)).collect(),
+            children: response.children.iter().map(|child| json_of(&child.object)).collect(),
+            options: response.children.into_iter().map(ChildOptions::of).collect(),
+            keep: response.keep,
+            waiting: response.waiting,
             status: response.status.as_deref().map(json_of),
             requeue: response.requeue.map(Duration::from_millis),
+            requeue_at: response.requeue_at.map(|at| SystemTime::UNIX_EPOCH + Duration::from_millis(at)),
             events: response.events,
             requirements: response.requirements,
             finalized: response.finalized,
@@ -193,16 +249,22 @@ fn json_of(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
 }
 
+fn text(object: &Value, path: &str) -> Option<String> {
+    object.pointer(path).and_then(Value::as_str).map(str::to_owned)
+}
+
+fn kind_of(object: &Value) -> raw::Kind {
+    let text = |path| text(object, path).unwrap_or_default();
+    raw::Kind { api_version: text("/apiVersion"), name: text("/kind") }
+}
+
 pub(crate) fn observed(object: &Value) -> raw::Observed {
-    let text = |path: &str| object.pointer(path).and_then(Value::as_str).map(str::to_owned);
     raw::Observed {
-        kind: raw::Kind {
-            api_version: text("/apiVersion").unwrap_or_default(),
-            name: text("/kind").unwrap_or_default(),
-        },
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name").unwrap_or_default(),
+        kind: kind_of(object),
+        namespace: text(object, "/metadata/namespace"),
+        name: text(object, "/metadata/name").unwrap_or_default(),
         object: object.to_string().into_bytes(),
+        readiness: Readiness::Unknown,
     }
 }
 
@@ -215,10 +277,18 @@ fn key(observed: &raw::Observed) -> (&str, &str, Option<&str>, &str) {
 pub struct Response {
     /// All desired children, in the plugin's order.
     pub children: Vec<Value>,
+    /// The options of each child.
+    pub options: Vec<ChildOptions>,
+    /// The live children that stay as they are.
+    pub keep: Keep,
+    /// What the plugin waits for.
+    pub waiting: Option<String>,
     /// The plugin's part of the status.
     pub status: Option<Value>,
     /// Time until the next reconcile.
     pub requeue: Option<Duration>,
+    /// The time of the next reconcile.
+    pub requeue_at: Option<SystemTime>,
     /// Events on the parent.
     pub events: Vec<raw::Event>,
     /// Related objects that the response depends on.
