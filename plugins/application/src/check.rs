@@ -12,7 +12,7 @@ type Checked = Result<(), Failure>;
 ///
 /// # Errors
 ///
-/// [`Failure::invalid`], naming the field.
+/// [`Failure::invalid_field`], naming the field.
 pub(crate) fn check(spec: &ApplicationSpec) -> Checked {
     checks::range("spec.replicas", spec.replicas, 0..=1000)?;
     checks::image("spec.image", &spec.image)?;
@@ -28,8 +28,8 @@ pub(crate) fn check(spec: &ApplicationSpec) -> Checked {
     security(&spec.security)
 }
 
-fn invalid(message: String) -> Checked {
-    Err(Failure::invalid(message))
+fn invalid(field: &str, message: impl Into<String>) -> Checked {
+    Err(Failure::invalid_field(field, message))
 }
 
 fn resources(resources: &Resources) -> Checked {
@@ -40,7 +40,7 @@ fn resources(resources: &Resources) -> Checked {
     resources.limits.iter().try_for_each(|limit| positive("limits", limit))?;
     match checks::request_over_limit(&resources.requests, &resources.limits) {
         Some((name, request, limit)) => {
-            invalid(format!("spec.resources.requests.{name}: {request} is more than the limit of {limit}"))
+            invalid(&format!("spec.resources.requests.{name}"), format!("{request} is more than the limit of {limit}"))
         }
         None => Ok(()),
     }
@@ -50,7 +50,8 @@ fn probes(health: &HealthCheck) -> Checked {
     let probe = |name: &str, probe: &Probe| {
         let field = format!("spec.healthCheck.{name}");
         if !probe.http_get.path.starts_with('/') {
-            return invalid(format!("{field}.httpGet.path: {:?} does not begin with /", probe.http_get.path));
+            let path = format!("{field}.httpGet.path");
+            return invalid(&path, format!("{:?} does not begin with /", probe.http_get.path));
         }
         let port = probe.http_get.port.unwrap_or(1);
         checks::range(&format!("{field}.httpGet.port"), port, 1..=65535)
@@ -58,7 +59,7 @@ fn probes(health: &HealthCheck) -> Checked {
     if let Some(liveness) = &health.liveness_probe {
         probe("livenessProbe", liveness)?;
         if liveness.success_threshold.is_some_and(|threshold| threshold != 1) {
-            return invalid("spec.healthCheck.livenessProbe.successThreshold: must be 1 for liveness".to_owned());
+            return invalid("spec.healthCheck.livenessProbe.successThreshold", "must be 1 for liveness");
         }
     }
     health.readiness_probe.iter().try_for_each(|readiness| probe("readinessProbe", readiness))
@@ -68,16 +69,13 @@ fn scaling(scaling: &Scaling, resources: &Resources) -> Checked {
     checks::range("spec.scaling.minReplicas", scaling.min_replicas, 1..=1000)?;
     checks::range("spec.scaling.maxReplicas", scaling.max_replicas, 1..=1000)?;
     if scaling.min_replicas > scaling.max_replicas {
-        return invalid(format!(
-            "spec.scaling.minReplicas: {} is more than maxReplicas, {}",
-            scaling.min_replicas, scaling.max_replicas
-        ));
+        let message = format!("{} is more than maxReplicas, {}", scaling.min_replicas, scaling.max_replicas);
+        return invalid("spec.scaling.minReplicas", message);
     }
     let targets = [("CPU", "cpu", scaling.target_cpu), ("Memory", "memory", scaling.target_memory)];
     if targets.iter().all(|(_, _, target)| target.is_none()) {
-        return invalid(
-            "spec.scaling: give targetCPUUtilizationPercentage, targetMemoryUtilizationPercentage, or both".to_owned(),
-        );
+        let message = "give targetCPUUtilizationPercentage, targetMemoryUtilizationPercentage, or both";
+        return invalid("spec.scaling", message);
     }
     for (title, resource, target) in targets {
         let Some(target) = target else { continue };
@@ -85,7 +83,8 @@ fn scaling(scaling: &Scaling, resources: &Resources) -> Checked {
         checks::range(&field, target, 1..=1000)?;
         // The API server makes a limit without a request the request.
         if !resources.requests.contains_key(resource) && !resources.limits.contains_key(resource) {
-            return invalid(format!("{field}: is a part of spec.resources.requests.{resource}, which is not given"));
+            let message = format!("is a part of spec.resources.requests.{resource}, which is not given");
+            return invalid(&field, message);
         }
     }
     Ok(())
@@ -100,14 +99,12 @@ fn claims(claims: &[Claim]) -> Checked {
         checks::dns_label(&field("name"), &claim.name)?;
         checks::positive(&field("size"), &claim.size)?;
         if claim.access_modes.is_empty() {
-            return invalid(format!("{}: give at least one", field("accessModes")));
+            return invalid(&field("accessModes"), "give at least one");
         }
         let path = claim.path();
         if !path.starts_with('/') || path.contains(':') {
-            return invalid(format!(
-                "{}: {path:?} is not a path that begins with / and is without :",
-                field("mountPath")
-            ));
+            let message = format!("{path:?} is not a path that begins with / and is without :");
+            return invalid(&field("mountPath"), message);
         }
     }
     checks::distinct(CLAIMS, "name", claims.iter().map(|claim| &*claim.name))?;
@@ -115,15 +112,15 @@ fn claims(claims: &[Claim]) -> Checked {
 }
 
 fn network(network: &Network) -> Checked {
+    const RANGES: &str = "spec.network.loadBalancer.sourceRanges";
     let ranges = network.load_balancer.as_ref().map_or(&[][..], |balancer| &balancer.source_ranges);
     if !ranges.is_empty() && network.service_type != ServiceType::LoadBalancer {
-        return invalid("spec.network.loadBalancer.sourceRanges: belong to serviceType LoadBalancer".to_owned());
+        return invalid(RANGES, "belong to serviceType LoadBalancer");
     }
     for (index, range) in ranges.iter().enumerate() {
         if !is_cidr(range) {
-            return invalid(format!(
-                "spec.network.loadBalancer.sourceRanges[{index}]: {range:?} is not a network in CIDR notation, like 10.0.0.0/8"
-            ));
+            let message = format!("{range:?} is not a network in CIDR notation, like 10.0.0.0/8");
+            return invalid(&format!("{RANGES}[{index}]"), message);
         }
     }
     Ok(())

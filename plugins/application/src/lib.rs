@@ -71,7 +71,7 @@ impl Reconciler for Application {
             .child(children::service(&request))
             .child_if(request.spec.security.network_policy, children::network_policy(&request))
             .children(children::autoscaler(&request))
-            .child_with(deployment, ChildOptions::new().force_ownership(scale.forces_ownership()))
+            .child_with(deployment, ChildOptions::new().take_over(scale.takes_over()))
             .phase_status(&request, status, &message)
             .condition("Available", is_available, reason, &message)
             .condition("Progressing", is_changing, reason, &message))

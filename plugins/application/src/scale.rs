@@ -23,15 +23,15 @@ pub(crate) enum Scale {
     Spec {
         /// The number.
         replicas: u32,
-        /// Whether an autoscaler wrote the field before: the plugin forces ownership.
+        /// Whether an autoscaler wrote the field before: the plugin takes it over.
         was_autoscaled: bool,
     },
     /// The plugin, with the number with which an autoscaler starts.
     Initial {
         /// The number.
         replicas: u32,
-        /// Whether the Deployment is older than the autoscaler, and may have another owner of the field: the plugin forces
-        /// ownership.
+        /// Whether the Deployment is older than the autoscaler, and may have another owner of the field: the plugin takes it
+        /// over.
         is_older: bool,
     },
     /// An autoscaler or a user, who has written another number.
@@ -64,8 +64,8 @@ impl Scale {
         }
     }
 
-    /// Whether the plugin forces ownership of the number, because another field manager may own it.
-    pub(crate) fn forces_ownership(self) -> bool {
+    /// Whether the plugin takes over the number, because another field manager may own it.
+    pub(crate) fn takes_over(self) -> bool {
         matches!(self, Self::Spec { was_autoscaled: true, .. } | Self::Initial { is_older: true, .. })
     }
 

@@ -8,7 +8,7 @@ use crate::{Application, children::claim_name, spec::Claim};
 ///
 /// # Errors
 ///
-/// [`Failure::invalid`], naming the field and the claim.
+/// [`Failure::invalid_field`], naming the field and the claim.
 pub(crate) fn check(request: &Request<Application>) -> Result<(), Failure> {
     for (index, desired) in request.spec.storage.persistent_volume_claims.iter().enumerate() {
         let name = claim_name(request.name(), &desired.name);
@@ -23,10 +23,10 @@ pub(crate) fn check(request: &Request<Application>) -> Result<(), Failure> {
 /// Checks the fields that the API server does not let change.
 fn check_immutable(claim: &Object<PersistentVolumeClaim>, desired: &Claim, field: &str) -> Result<(), Failure> {
     let changed = |part: &str, live: &str| {
-        Failure::invalid(format!(
-            "{field}.{part}: cannot change: PersistentVolumeClaim {} has {live}; give another claim another name",
-            claim.name()
-        ))
+        let name = claim.name();
+        let message =
+            format!("cannot change: PersistentVolumeClaim {name} has {live}; give another claim another name");
+        Failure::invalid_field(format!("{field}.{part}"), message)
     };
     let modes: Vec<String> = claim.get("/spec/accessModes").unwrap_or_default();
     if !desired.access_modes.iter().map(|mode| mode.as_str()).eq(&modes) {

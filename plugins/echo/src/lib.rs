@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Failure, Reconciler, Request, Response, checks, crd, json, kinds::Pod,
+    CustomResource, Descriptor, Failure, ReadyMeans, Reconciler, Request, Response, checks, crd, json, kinds::Pod,
 };
 
 /// Desired state of an Echo.
@@ -51,6 +51,8 @@ impl Reconciler for Echo {
         Descriptor::new("echo", env!("CARGO_PKG_VERSION"), crd!("../crd.json", kind()))
             .description("Runs the desired number of Pods of an image")
             .child::<Pod>()
+            // `status.isReady` says whether the Pods are ready.
+            .ready_means(ReadyMeans::Applied)
             .resync(Duration::from_mins(5))
     }
 

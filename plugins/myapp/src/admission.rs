@@ -1,7 +1,7 @@
 //! Validates MyApps and sets their defaults, for a host that serves admission; no host does yet.
 
 use serde::Deserialize;
-use windlass_plugin::{Admission, AdmissionRequest, AdmissionResponse, Failure, Value};
+use windlass_plugin::{Admission, AdmissionRequest, AdmissionResponse, Decision, Failure, Value};
 
 use crate::{MyApp, MyAppSpec};
 
@@ -18,10 +18,10 @@ impl Admission for MyApp {
 
 fn reviewed(request: &AdmissionRequest) -> Result<AdmissionResponse, Failure> {
     if request.is_being_deleted() {
-        return Ok(AdmissionResponse::Allow(Vec::new()));
+        return Ok(Decision::Allow.into());
     }
     let (Some(object), Some(WithSpec { spec })) = (request.object::<Value>()?, request.object()?) else {
-        return Ok(AdmissionResponse::Deny("the request has no object".to_owned()));
+        return Err(Failure::failed("the request has no object"));
     };
     spec.check()?;
     Ok(AdmissionResponse::with_defaults(object, &spec))

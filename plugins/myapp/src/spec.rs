@@ -69,7 +69,7 @@ impl MyAppSpec {
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`], naming the field.
+    /// [`Failure::invalid_field`], naming the field.
     pub fn check(&self) -> Result<(), Failure> {
         checks::image("spec.image", &self.image)?;
         checks::range("spec.replicas", self.replicas, 1..=100)?;

@@ -3,20 +3,23 @@
 #![allow(clippy::panic)]
 
 use myapp::MyApp;
-use windlass_plugin::{AdmissionResponse, Operation, Value, json, testing};
+use windlass_plugin::{Decision, Operation, Value, json, testing};
 
 fn app(spec: Value) -> Value {
     json!({ "apiVersion": "example.com/v1", "kind": "MyApp", "metadata": { "name": "shop" }, "spec": spec })
 }
 
-fn create(spec: Value) -> AdmissionResponse {
-    testing::review::<MyApp>(Operation::Create, Some(&app(spec)), None)
+fn review(operation: Operation, object: Option<&Value>, old: Option<&Value>) -> Decision {
+    testing::review::<MyApp>(operation, object, old).decision
+}
+
+fn create(spec: Value) -> Decision {
+    review(Operation::Create, Some(&app(spec)), None)
 }
 
 #[test]
 fn missing_fields_get_defaults_and_others_stay() {
-    let AdmissionResponse::Replace(object) =
-        create(json!({ "image": "shop:1", "resources": { "cpu": 2 }, "other": true }))
+    let Decision::Replace(object) = create(json!({ "image": "shop:1", "resources": { "cpu": 2 }, "other": true }))
     else {
         panic!("not replaced");
     };
@@ -33,17 +36,14 @@ fn missing_fields_get_defaults_and_others_stay() {
 
 #[test]
 fn a_complete_object_is_allowed_unchanged() {
-    let AdmissionResponse::Replace(whole) = create(json!({ "image": "shop:1" })) else { panic!("not replaced") };
-    assert_eq!(
-        testing::review::<MyApp>(Operation::Update, Some(&whole), Some(&whole)),
-        AdmissionResponse::Allow(Vec::new())
-    );
+    let Decision::Replace(whole) = create(json!({ "image": "shop:1" })) else { panic!("not replaced") };
+    assert_eq!(review(Operation::Update, Some(&whole), Some(&whole)), Decision::Allow);
 }
 
 #[test]
 fn an_invalid_object_is_denied_and_the_field_is_named() {
     let denied = |spec: Value| match create(spec) {
-        AdmissionResponse::Deny(message) => message,
+        Decision::Deny(invalid) => invalid.to_string(),
         other => panic!("{other:?}"),
     };
     assert_eq!(denied(json!({ "image": "shop:1", "replicas": 101 })), "spec.replicas: 101 is not between 1 and 100");
@@ -56,12 +56,11 @@ fn an_invalid_object_is_denied_and_the_field_is_named() {
 
 #[test]
 fn a_deletion_is_allowed_even_if_the_object_is_invalid() {
-    let allowed = AdmissionResponse::Allow(Vec::new());
     let invalid = app(json!({ "image": "" }));
-    assert_eq!(testing::review::<MyApp>(Operation::Delete, None, Some(&invalid)), allowed);
+    assert_eq!(review(Operation::Delete, None, Some(&invalid)), Decision::Allow);
     let mut deleted = invalid.clone();
     if let Some(metadata) = deleted["metadata"].as_object_mut() {
         metadata.insert("deletionTimestamp".to_owned(), json!("2026-01-01T00:00:00Z"));
     }
-    assert_eq!(testing::review::<MyApp>(Operation::Update, Some(&deleted), Some(&invalid)), allowed);
+    assert_eq!(review(Operation::Update, Some(&deleted), Some(&invalid)), Decision::Allow);
 }

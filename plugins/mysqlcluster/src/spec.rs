@@ -75,14 +75,17 @@ impl MySQLClusterSpec {
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`], naming the field.
+    /// [`Failure::invalid_field`], naming the field.
     pub fn check(&self) -> Result<(), Failure> {
         let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
         let is_tag = (1..=128).contains(&self.version.len())
             && self.version.bytes().all(inner)
             && !self.version.starts_with(['.', '-']);
         if !is_tag {
-            return Err(Failure::invalid(format!("spec.version: {:?} is not the tag of an image", self.version)));
+            return Err(Failure::invalid_field(
+                "spec.version",
+                format!("{:?} is not the tag of an image", self.version),
+            ));
         }
         checks::range("spec.replicas", self.replicas, 1..=9)?;
         checks::positive("spec.storageSize", &self.storage_size)?;

@@ -18,7 +18,7 @@ impl Volumes {
     ///
     /// # Errors
     ///
-    /// [`Failure::invalid`] if one is larger than the spec's size: a volume cannot shrink.
+    /// [`Failure::invalid_field`] if one is larger than the spec's size: a volume cannot shrink.
     pub(crate) fn of(request: &Request<MySQLCluster>) -> Result<Self, Failure> {
         let mut sizes = BTreeMap::new();
         for claim in request.children_of::<PersistentVolumeClaim>() {

@@ -4,7 +4,7 @@
 mod config;
 
 use windlass_plugin::{
-    Descriptor, Existing, Failure, Reconciler, Request, Response, Value, json,
+    Descriptor, Failure, Parent, Reconciler, Request, Response, Value, json,
     kinds::{LimitRange, Namespace, NetworkPolicy, ResourceQuota},
 };
 
@@ -20,7 +20,7 @@ impl Reconciler for NamespaceGuard {
     type Status = ();
 
     fn descriptor() -> Descriptor {
-        let guarded = Existing::<Namespace>::selected("windlass.dev/guard=true");
+        let guarded = Parent::existing::<Namespace>().labelled("windlass.dev/guard=true");
         Descriptor::new("namespaceguard", env!("CARGO_PKG_VERSION"), guarded)
             .description("Gives guarded Namespaces a default-deny network policy, a quota and limits")
             .child::<NetworkPolicy>()

@@ -169,7 +169,7 @@ impl<R: Reconciler, S> Request<R, S> {
     }
 
     /// Whether the children of the last response for the current generation of the spec have been applied: the host writes
-    /// this into `status.observedGeneration` and the condition `Stalled`. Until then the live children belong to an older
+    /// this into `status.observedGeneration` and the condition `Stalled` (whose reason `ChildFailed` is about applied children). Until then the live children belong to an older
     /// spec: however complete they look, the parent is not ready. Always false for kinds whose status has no such fields, as
     /// built-in kinds.
     pub fn is_spec_applied(&self) -> bool {
@@ -181,8 +181,10 @@ impl<R: Reconciler, S> Request<R, S> {
             conditions: Vec<Condition>,
         }
         self.status_as::<Applied>().is_some_and(|applied| {
-            let is_stalled =
-                |condition: &Condition| condition.type_ == "Stalled" && condition.status == ConditionStatus::True;
+            let is_stalled = |condition: &Condition| {
+                (&*condition.type_, condition.status) == ("Stalled", ConditionStatus::True)
+                    && condition.reason != "ChildFailed"
+            };
             applied.observed_generation >= self.metadata.generation && !applied.conditions.iter().any(is_stalled)
         })
     }

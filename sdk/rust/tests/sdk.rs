@@ -670,10 +670,14 @@ fn a_spec_is_applied_when_the_host_has_observed_it_and_is_not_stalled() {
         let parent = json!({ "metadata": { "generation": 2 }, "status": status });
         testing::request::<Applied>(parent).call().unwrap().status.unwrap()["applied"] == true
     };
-    let stalled = |status| json!({ "observedGeneration": 2, "conditions": [{ "type": "Stalled", "status": status }] });
+    let stalled = |status, reason| {
+        let stalled = json!({ "type": "Stalled", "status": status, "reason": reason });
+        json!({ "observedGeneration": 2, "conditions": [stalled] })
+    };
     assert!(applied(json!({ "observedGeneration": 2 })));
-    assert!(applied(stalled("False")));
-    assert!(!applied(stalled("True")));
+    assert!(applied(stalled("False", "InvalidSpec")));
+    assert!(!applied(stalled("True", "InvalidSpec")));
+    assert!(applied(stalled("True", "ChildFailed")), "a failed child has been applied");
     assert!(!applied(json!({ "observedGeneration": 1 })));
     assert!(!applied(Value::Null));
 }
