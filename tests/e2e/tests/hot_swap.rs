@@ -147,8 +147,8 @@ fn components_of_two_contracts_replace_each_other_under_load_and_write_nothing()
         (found.len() == SETTLED && found.iter().all(is_settled)).then_some(())
     });
     let mark = env.mark();
-    // From contract 0.1 to 0.2 and back, twice. Others are created meanwhile.
-    for (at, component) in ["contract/both", "echo", "contract/both", "echo"].into_iter().enumerate() {
+    // From contract 0.2 to 0.1 and back, twice. Others are created meanwhile.
+    for (at, component) in ["contract/older", "echo", "contract/older", "echo"].into_iter().enumerate() {
         env.push(&guest(component), "echo", &[]);
         load.echo(&format!("echo-{at}"), 1, "nginx:1");
         let digest = digest(&read(component));

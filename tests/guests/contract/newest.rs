@@ -1,15 +1,12 @@
-//! A plugin of contract 0.2 without an SDK, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name and what
+//! A plugin of contract 0.2 on the bare contract, for ConfigMaps with the label `contract`. It returns a Secret of the parent's name and what
 //! the request says, and asks for what the parent's annotation `asks` names.
-#![allow(unsafe_code, reason = "in the generated exports")]
 
-wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
-
-use exports::windlass::plugin::reconciler::Guest;
 use serde_json::{Value, json};
-use windlass::plugin::types::{
+use windlass_plugin::raw::{
     ChildRef, ChildRule, Create, Descriptor, DesiredChild, Effect, ExistingParent, Failure, Finalizing, HttpFailure,
     HttpRequest, Invalid, Keep, Kind, LeftOut, Namespaces, Observed, Parent, ParentSelector, Phase, Read, Readiness,
     ReadyMeans, RelatedRule, Request, Requirement, Response, Rolling, Selection, UpdateStrategy,
+    exports::windlass::plugin::reconciler::Guest,
 };
 
 struct Newest;
@@ -157,6 +154,6 @@ impl Guest for Newest {
 }
 
 #[cfg(target_family = "wasm")]
-export!(Newest);
+windlass_plugin::raw::export_component!(Newest with_types_in windlass_plugin::raw);
 #[cfg(not(target_family = "wasm"))]
 const _: fn() -> Descriptor = Newest::describe;

@@ -1,7 +1,7 @@
 //! Returns 10 000 events. The host rejects the whole response and names the limit.
 
+use hostile_guests::raw::{Event, EventType};
 use hostile_guests::{Hostile, Outcome, Request, Response, good};
-use windlass_plugin::raw::{Event, EventType};
 
 struct EventBomb;
 

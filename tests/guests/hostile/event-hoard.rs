@@ -3,9 +3,9 @@
 
 use std::time::UNIX_EPOCH;
 
+use hostile_guests::raw::{Event, EventType};
 use hostile_guests::{Hostile, Outcome, Request, Response, good};
 use windlass_plugin::clock;
-use windlass_plugin::raw::{Event, EventType};
 
 /// The default of `limits.events`.
 const EVENTS: u32 = 16;

@@ -1,7 +1,7 @@
 //! Logs 100 MB and then responds well. The host drops lines above the log limit, reports that, and uses the response.
 
+use hostile_guests::raw::host::{self, Level};
 use hostile_guests::{Hostile, Outcome, Request, good};
-use windlass_plugin::log;
 
 struct LogFlood;
 
@@ -11,7 +11,7 @@ impl Hostile for LogFlood {
     fn attack(request: &Request) -> Outcome {
         let line = "x".repeat(1000);
         for _ in 0..100_000 {
-            log::info(&line);
+            host::log(Level::Info, &line, &[]);
         }
         Ok(good(request))
     }

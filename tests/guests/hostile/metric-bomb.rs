@@ -3,8 +3,9 @@
 
 use std::time::UNIX_EPOCH;
 
+use hostile_guests::raw::{Metric, MetricType, host};
 use hostile_guests::{Descriptor, Hostile, Outcome, Request, Response, descriptor, good};
-use windlass_plugin::{Metric, clock, measure};
+use windlass_plugin::clock;
 
 /// Series of one call, in each metric: together, they need almost as many bytes as the measurements of one call may have.
 const SERIES: u32 = 32;
@@ -15,7 +16,13 @@ impl Hostile for MetricBomb {
     const KIND: &str = "MetricBomb";
 
     fn describe() -> Descriptor {
-        let metric = |name: &&str| Metric::histogram(name, "s", "", &["fuse"]);
+        let metric = |name: &&str| Metric {
+            name: (*name).to_owned(),
+            unit: "s".to_owned(),
+            description: String::new(),
+            metric_type: MetricType::Histogram,
+            labels: vec!["fuse".to_owned()],
+        };
         Descriptor {
             metrics: ["first", "second", "third", "fourth"].iter().map(metric).collect(),
             ..descriptor(Self::KIND)
@@ -28,7 +35,7 @@ impl Hostile for MetricBomb {
         for series in 0..SERIES {
             let fuse = format!("{now}-{series}{}", "\"\\\n".repeat(150));
             for metric in ["first", "second", "third", "fourth"] {
-                measure(metric, 1.0, &[("fuse", &fuse)]);
+                host::measure(metric, 1.0, &[("fuse".to_owned(), fuse.clone())]);
             }
         }
         Ok(Response { requeue: Some(1), ..good(request) })

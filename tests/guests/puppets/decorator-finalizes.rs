@@ -23,4 +23,4 @@ impl Reconciler for DecoratorFinalizes {
     }
 }
 
-windlass_plugin::export!(DecoratorFinalizes);
+hostile_guests::export_older!(DecoratorFinalizes);

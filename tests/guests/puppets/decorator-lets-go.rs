@@ -22,4 +22,4 @@ impl Reconciler for DecoratorLetsGo {
     }
 }
 
-windlass_plugin::export!(DecoratorLetsGo);
+hostile_guests::export_older!(DecoratorLetsGo);

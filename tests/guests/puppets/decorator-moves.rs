@@ -22,4 +22,4 @@ impl Reconciler for DecoratorMoves {
     }
 }
 
-windlass_plugin::export!(DecoratorMoves);
+hostile_guests::export_older!(DecoratorMoves);

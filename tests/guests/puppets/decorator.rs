@@ -3,7 +3,7 @@
 
 use serde::Deserialize;
 use windlass_plugin::{
-    Descriptor, Existing, Failure, Reconciler, Request, Response, json,
+    Descriptor, Failure, Parent, Reconciler, Request, Response, json,
     kinds::{Namespace, NetworkPolicy},
 };
 
@@ -17,7 +17,7 @@ impl Reconciler for Decorator {
     type Status = serde_json::Value;
 
     fn descriptor() -> Descriptor {
-        let parent = Existing::<Namespace>::selected("puppets.example/decorate=true");
+        let parent = Parent::existing::<Namespace>().labelled("puppets.example/decorate=true");
         Descriptor::new("decorator", env!("CARGO_PKG_VERSION"), parent).child::<NetworkPolicy>()
     }
 
@@ -37,4 +37,4 @@ impl Reconciler for Decorator {
     }
 }
 
-windlass_plugin::export!(Decorator);
+hostile_guests::export_older!(Decorator);

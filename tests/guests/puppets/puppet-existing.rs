@@ -1,7 +1,7 @@
 //! A puppet for parents of a kind that exists without the plugin: kind `Marionette`. The test installs its CRD.
 
 use hostile_guests::puppet;
-use windlass_plugin::{Existing, Kind};
+use windlass_plugin::{Kind, Parent};
 
 struct Marionette;
 
@@ -12,6 +12,6 @@ impl Kind for Marionette {
 
 hostile_guests::puppet!(
     PuppetExisting,
-    puppet::descriptor("puppet-existing", Existing::<Marionette>::all()),
+    puppet::descriptor("puppet-existing", Parent::existing::<Marionette>()),
     puppet::obey
 );

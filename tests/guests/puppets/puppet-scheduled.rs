@@ -1,17 +1,11 @@
-//! A plugin of contract 0.2 with a clock and without an SDK: from the time on that the spec of its parent names (`at`, in milliseconds since 1970), it
+//! A plugin of contract 0.2 with a clock and on the bare contract: from the time on that the spec of its parent names (`at`, in milliseconds since 1970), it
 //! returns the `children` of that spec. Before that, it asks to be called then.
-#![allow(unsafe_code, reason = "in the generated exports")]
 
-wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
-
-#[path = "../src/open_kind.rs"]
-mod open_kind;
-
-use exports::windlass::plugin::reconciler::Guest;
+use hostile_guests::open_kind;
 use serde_json::Value;
-use windlass::plugin::types::{
+use windlass_plugin::raw::{
     ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Parent, ParentSelector,
-    ReadyMeans, Request, Response, UpdateStrategy,
+    ReadyMeans, Request, Response, UpdateStrategy, exports::windlass::plugin::reconciler::Guest,
 };
 
 /// A child of the parent's spec.
@@ -81,6 +75,6 @@ impl Guest for Scheduled {
 }
 
 #[cfg(target_family = "wasm")]
-export!(Scheduled);
+windlass_plugin::raw::export_component!(Scheduled with_types_in windlass_plugin::raw);
 #[cfg(not(target_family = "wasm"))]
 const _: fn() -> Descriptor = Scheduled::describe;

@@ -1,24 +1,18 @@
-//! A plugin of contract 0.2 without an SDK, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting`, `status` and
+//! A plugin of contract 0.2 on the bare contract, whose parents' spec is the response: `children`, each with its `options`, `keep`, `waiting`, `status` and
 //! `requirements`. In their strings `${name}` is the parent's name. `Ready` means that all children are ready. When the parent is deleted, nothing is to be cleaned up,
 //! and the children are deleted by stage. The kinds of the group optional.example need not exist. Objects with the label or the annotation `ignored` are no
 //! parents. Each call writes a line to the host's log.
-#![allow(unsafe_code, reason = "in the generated exports")]
-
-wit_bindgen::generate!({ path: "../../wit/0.2", world: "plugin", generate_all });
-
-#[path = "../src/open_kind.rs"]
-mod open_kind;
 
 use std::collections::BTreeMap;
 
-use exports::windlass::plugin::reconciler::Guest;
+use hostile_guests::open_kind;
 use serde::Deserialize;
 use serde_json::Value;
-use windlass::plugin::host;
-use windlass::plugin::types::{
+use windlass_plugin::log;
+use windlass_plugin::raw::{
     ChildRef, ChildRule, Create, CustomParent, Descriptor, DesiredChild, Failure, Invalid, Keep, Kind, Namespaces,
     Observed, Parent, ParentSelector, Phase, Readiness, ReadyMeans, Related, RelatedRule, Request, Requirement,
-    Response, Selection, UpdateStrategy,
+    Response, Selection, UpdateStrategy, exports::windlass::plugin::reconciler::Guest,
 };
 
 const CHILDREN: [(&str, &str); 10] = [
@@ -168,7 +162,7 @@ impl Guest for Staged {
         let beside = format!("[{}] [{}]", kinds.join(" "), related.join(" "));
         let (namespace, name, children) = (text("namespace"), text("name"), children.join("; "));
         let called = format!("puppet called: {phase} {namespace}/{name} {beside} {children}");
-        host::log(host::Level::Info, &called, &[]);
+        log::info(called);
         let script: Script = serde_json::from_str(&parent["spec"].to_string().replace("${name}", text("name")))
             .map_err(|error| {
                 Failure::Invalid(Invalid { field: Some("spec".to_owned()), message: error.to_string() })
@@ -190,6 +184,6 @@ impl Guest for Staged {
 }
 
 #[cfg(target_family = "wasm")]
-export!(Staged);
+windlass_plugin::raw::export_component!(Staged with_types_in windlass_plugin::raw);
 #[cfg(not(target_family = "wasm"))]
 const _: fn() -> Descriptor = Staged::describe;

@@ -1,7 +1,7 @@
 //! The next version of the mole: it declares all Secrets as its parents, and publishes their content.
 
 use serde::Deserialize;
-use windlass_plugin::{Descriptor, Existing, Failure, Reconciler, Request, Response, kinds::Secret, log};
+use windlass_plugin::{Descriptor, Failure, Parent, Reconciler, Request, Response, kinds::Secret, log};
 
 pub struct MoleTurned;
 
@@ -13,7 +13,7 @@ impl Reconciler for MoleTurned {
     type Status = serde_json::Value;
 
     fn descriptor() -> Descriptor {
-        Descriptor::new("mole", env!("CARGO_PKG_VERSION"), Existing::<Secret>::all())
+        Descriptor::new("mole", env!("CARGO_PKG_VERSION"), Parent::existing::<Secret>())
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
@@ -22,4 +22,4 @@ impl Reconciler for MoleTurned {
     }
 }
 
-windlass_plugin::export!(MoleTurned);
+hostile_guests::export_older!(MoleTurned);

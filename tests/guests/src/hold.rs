@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 use windlass_plugin::{
-    Descriptor, Existing,
+    Descriptor, Parent,
     kinds::{ConfigMap, Namespace},
 };
 
 /// The descriptor of a decorator of the Namespaces that this selector matches.
 pub fn descriptor(name: &str, selector: &str) -> Descriptor {
-    let parent = Existing::<Namespace>::selected(selector);
+    let parent = Parent::existing::<Namespace>().labelled(selector);
     Descriptor::new(name, env!("CARGO_PKG_VERSION"), parent).child::<ConfigMap>()
 }
 

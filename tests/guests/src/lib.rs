@@ -1,6 +1,8 @@
 //! Shared by the guests of the tests: here by the hostile ones, in [`puppet`] by the scripted ones, in [`hold`] by some
 //! decorators, in [`spy`] by those that publish the data that they receive, and in [`faulty`] by plugins with a bug.
 //!
+//! The hostile ones are of contract 0.1 ([`raw`]), as are the scripted ones and the spies, which are on the SDK ([`older`]).
+//!
 //! Each hostile guest reconciles a kind of its own (`EndlessLoop` in group `hostile.example`), so that one host can
 //! load all of them. It may own `ConfigMaps` and `Pods`. While the parent's spec has `behave: true`, it returns one
 //! ConfigMap `<parent>-child`; then it misbehaves, and a test can check that nothing is written or deleted.
@@ -9,14 +11,17 @@
 
 pub mod faulty;
 pub mod hold;
+pub mod older;
+pub mod open_kind;
 pub mod puppet;
+pub mod raw;
 pub mod spy;
 
-use serde_json::Value;
-pub use windlass_plugin::raw::{
+pub use raw::{
     ChildRule, Descriptor, Failure, Kind, Parent, Phase, Request, Requirement, Response, Selection, UpdateStrategy,
 };
-use windlass_plugin::raw::{ExistingParent, exports::windlass::plugin::reconciler::Guest};
+use raw::{ExistingParent, exports::windlass::plugin::reconciler::Guest};
+use serde_json::Value;
 
 /// The result of a guest's call.
 pub type Outcome = Result<Response, Failure>;
@@ -57,7 +62,7 @@ macro_rules! export {
         #[cfg(target_family = "wasm")]
         const _: () = {
             type Guest = $crate::Adapter<$guest>;
-    windlass_plugin::raw::export_component!(Guest with_types_in windlass_plugin::raw);
+    $crate::raw::export_component!(Guest with_types_in $crate::raw);
         };
         #[cfg(not(target_family = "wasm"))]
         const _: fn(&$crate::Request) -> $crate::Outcome = <$guest as $crate::Hostile>::attack;
@@ -74,7 +79,7 @@ impl<H: Hostile> Guest for Adapter<H> {
 
     fn reconcile(request: Request) -> Outcome {
         #[cfg(target_family = "wasm")]
-        std::panic::set_hook(Box::new(|panic| windlass_plugin::log::error(panic.to_string())));
+        std::panic::set_hook(Box::new(|panic| raw::host::log(raw::host::Level::Error, &panic.to_string(), &[])));
         if request.phase == Phase::Finalize {
             return H::finalize(&request);
         }

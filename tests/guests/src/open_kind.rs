@@ -1,5 +1,4 @@
-//! The CRD of a kind of parents whose spec and status may have any fields. A module of guests of contract 0.2, which do not link this crate: it brings the
-//! bindings of contract 0.1.
+//! The CRD of a kind of parents whose spec and status may have any fields.
 
 use serde_json::json;
 

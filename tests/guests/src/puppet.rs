@@ -198,7 +198,7 @@ where
         None => {}
         Some(Fail::Invalid(message)) => return Err(Failure::invalid(message)),
         Some(Fail::Retry(after)) => {
-            return Err(Failure::retry("told to wait", Duration::from_millis(*after)));
+            return Ok(Response::wait("told to wait", Duration::from_millis(*after)));
         }
         Some(Fail::Failed(message)) => return Err(Failure::failed(message)),
         Some(Fail::Trap) => std::process::abort(),
@@ -433,6 +433,6 @@ macro_rules! puppet {
             }
         }
 
-        windlass_plugin::export!($plugin);
+        $crate::export_older!($plugin);
     };
 }

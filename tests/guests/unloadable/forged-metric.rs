@@ -1,8 +1,8 @@
 //! Declares a metric whose label ends its line in Prometheus' text format: Prometheus would reject all metrics of the host. The host rejects
 //! the component.
 
+use hostile_guests::raw::{Metric, MetricType};
 use hostile_guests::{Descriptor, Hostile, descriptor};
-use windlass_plugin::Metric;
 
 struct ForgedMetric;
 
@@ -10,7 +10,13 @@ impl Hostile for ForgedMetric {
     const KIND: &str = "ForgedMetric";
 
     fn describe() -> Descriptor {
-        let metric = Metric::counter("made_total", "", &["zone=\"a\"} 1\n# FORGED"]);
+        let metric = Metric {
+            name: "made_total".to_owned(),
+            unit: String::new(),
+            description: String::new(),
+            metric_type: MetricType::Counter,
+            labels: vec!["zone=\"a\"} 1\n# FORGED".to_owned()],
+        };
         Descriptor { metrics: vec![metric], ..descriptor(Self::KIND) }
     }
 }

@@ -1,8 +1,8 @@
 //! Updates its children one by one, and waits for a condition whose name has four megabytes, which the host would store
 //! with each of its children. The host rejects the descriptor and names the limit.
 
+use hostile_guests::raw::Rolling;
 use hostile_guests::{ChildRule, Descriptor, Hostile, UpdateStrategy, descriptor, kind};
-use windlass_plugin::raw::Rolling;
 
 struct RollingBomb;
 

@@ -4,7 +4,7 @@ use echo::Echo;
 use serde_json::Value;
 use windlass_plugin::{
     Adapter, Failure,
-    raw::{Descriptor, Parent, Request, Response, exports::windlass::plugin::reconciler::Guest},
+    raw::{CustomParent, Descriptor, Parent, Request, Response, exports::windlass::plugin::reconciler::Guest},
 };
 
 struct EchoV1beta1;
@@ -12,7 +12,7 @@ struct EchoV1beta1;
 impl Guest for EchoV1beta1 {
     fn describe() -> Descriptor {
         let mut descriptor = Adapter::<Echo>::describe();
-        if let Parent::Custom(definition) = &mut descriptor.parent {
+        if let Parent::Custom(CustomParent { definition, .. }) = &mut descriptor.parent {
             let mut beta: Value = serde_json::from_slice(definition).unwrap_or_default();
             beta["spec"]["versions"][0]["name"] = "v1beta1".into();
             *definition = beta.to_string().into_bytes();

@@ -16,7 +16,8 @@ impl Guest for EchoV2 {
     fn reconcile(request: Request) -> Result<Response, Failure> {
         let mut response = Adapter::<Echo>::reconcile(request)?;
         for child in &mut response.children {
-            *child = labelled(child).ok_or_else(|| Failure::failed("a Pod of Echo's is no object with labels"))?;
+            child.object =
+                labelled(&child.object).ok_or_else(|| Failure::failed("a Pod of Echo's is no object with labels"))?;
         }
         Ok(response)
     }

@@ -5,7 +5,7 @@ use echo::Echo;
 use serde_json::{Value, json};
 use windlass_plugin::{
     Adapter, Failure,
-    raw::{Descriptor, Parent, Request, Response, exports::windlass::plugin::reconciler::Guest},
+    raw::{CustomParent, Descriptor, Parent, Request, Response, exports::windlass::plugin::reconciler::Guest},
 };
 
 struct EchoWide;
@@ -13,7 +13,7 @@ struct EchoWide;
 impl Guest for EchoWide {
     fn describe() -> Descriptor {
         let mut descriptor = Adapter::<Echo>::describe();
-        if let Parent::Custom(definition) = &mut descriptor.parent {
+        if let Parent::Custom(CustomParent { definition, .. }) = &mut descriptor.parent {
             let mut wide: Value = serde_json::from_slice(definition).unwrap_or_default();
             wide["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["note"] =
                 json!({ "type": "string" });

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use windlass_plugin::kinds::ConfigMap;
 use windlass_plugin::raw::Metric;
 use windlass_plugin::{
-    ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, Kind, Reconciler, Request, Requirement,
-    Response, Unread, Value, checks, clock, json, log, measure, random, span,
+    ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, Kind, ReadyMeans, Reconciler, Request,
+    Requirement, Response, Unread, Value, checks, clock, json, log, measure, random, span,
 };
 
 /// What the probe does.
@@ -166,6 +166,7 @@ impl Reconciler for Probe {
             .child::<Copy>()
             .related::<ConfigMap>()
             .finalizes()
+            .ready_means(ReadyMeans::Applied)
             .resync(Duration::from_mins(5))
             .config::<Config>()
             .metric(Metric::counter("reports_total", "Reports", &["kind"]))
@@ -177,8 +178,8 @@ impl Reconciler for Probe {
         checks::range("spec.children", spec.children, 0..=1000)?;
         if let Some((kind, message)) = spec.fail.as_deref().and_then(|fail| fail.split_once(": ")) {
             match kind {
-                "invalid" => return Err(Failure::invalid(format!("spec.fail: {message}"))),
-                "retry" => return Err(Failure::retry(message, Duration::from_millis(1500))),
+                "invalid" => return Err(Failure::invalid_field("spec.fail", message)),
+                "retry" => return Ok(Response::wait(message, Duration::from_millis(1500))),
                 "failed" => return Err(Failure::failed(message)),
                 _ => {}
             }

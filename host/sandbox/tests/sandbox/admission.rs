@@ -7,12 +7,12 @@ use myapp::MyApp;
 use serde_json::{Value, json};
 use wasmtime::component::{Component, Linker};
 use wasmtime::{Engine, Store};
-use windlass_plugin::{AdmissionResponse, Operation, testing};
+use windlass_plugin::{AdmissionResponse, Decision, Invalid, Operation, testing};
 
 use crate::golden::component;
 
 mod generated {
-    wasmtime::component::bindgen!({ path: "../../wit/0.1", world: "admitting-plugin" });
+    wasmtime::component::bindgen!({ path: "../../wit/0.2", world: "admitting-plugin" });
 }
 use generated::AdmittingPlugin;
 use generated::exports::windlass::plugin::admission;
@@ -48,27 +48,39 @@ fn myapp_component_admits_as_the_native_code_does() {
     let (mut denied, mut defaulted) = (0, 0);
     for (operation, object, old) in writes() {
         let bytes = |object: &Option<Value>| object.as_ref().map(|object| object.to_string().into_bytes());
+        let kind = admission::Kind { api_version: "example.com/v1".to_owned(), name: "MyApp".to_owned() };
         let request = admission::AdmissionRequest {
             operation: match operation {
                 Operation::Create => admission::Operation::Create,
                 Operation::Update => admission::Operation::Update,
                 Operation::Delete => admission::Operation::Delete,
             },
+            kind,
+            subresource: None,
+            namespace: None,
+            namespace_labels: Vec::new(),
+            name: Some("shop".to_owned()),
             object: bytes(&object),
             old_object: bytes(&old),
+            dry_run: false,
             username: "user".to_owned(),
+            groups: Vec::new(),
             config: None,
         };
         let mut store = Store::new(&engine, ());
         let plugin = AdmittingPlugin::instantiate(&mut store, &component, &linker).unwrap();
-        let response = match plugin.windlass_plugin_admission().call_review(&mut store, &request).unwrap() {
-            admission::Verdict::Allow(warnings) => AdmissionResponse::Allow(warnings),
-            admission::Verdict::Replace(object) => AdmissionResponse::Replace(serde_json::from_slice(&object).unwrap()),
-            admission::Verdict::Deny(message) => AdmissionResponse::Deny(message),
+        let verdict = plugin.windlass_plugin_admission().call_review(&mut store, &request).unwrap();
+        let decision = match verdict.decision {
+            admission::Decision::Allow => Decision::Allow,
+            admission::Decision::Replace(object) => Decision::Replace(serde_json::from_slice(&object).unwrap()),
+            admission::Decision::Deny(admission::Invalid { field, message }) => {
+                Decision::Deny(Invalid { field, message })
+            }
         };
+        let response = AdmissionResponse { decision, warnings: verdict.warnings };
         assert_eq!(response, testing::review::<MyApp>(operation, object.as_ref(), old.as_ref()), "{object:?}");
-        denied += usize::from(matches!(response, AdmissionResponse::Deny(_)));
-        defaulted += usize::from(matches!(response, AdmissionResponse::Replace(_)));
+        denied += usize::from(matches!(response.decision, Decision::Deny(_)));
+        defaulted += usize::from(matches!(response.decision, Decision::Replace(_)));
     }
     assert!(denied > 10 && defaulted > 10, "{denied} denied, {defaulted} defaulted");
 }

@@ -161,7 +161,7 @@ fn component_of_both_contracts_is_called_by_the_newer() {
     assert_eq!(&*both.surface().contract, CANDIDATE);
     assert_eq!(both.descriptor().version, "0.2.0");
     let parent = br#"{"metadata":{"name":"web"},"spec":{"replicas":2,"image":"nginx:1"}}"#;
-    let [new, old] = [&both, &load(&component("echo"))].map(|one| call(one, parent).unwrap().unwrap());
+    let [new, old] = [&both, &load(&component("contract/older"))].map(|one| call(one, parent).unwrap().unwrap());
     assert_eq!(new.children, old.children);
     assert_eq!((new.options.map(|all| all.len()), old.options), (Some(2), None), "by 0.2 and by 0.1");
 }

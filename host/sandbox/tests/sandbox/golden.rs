@@ -3,6 +3,7 @@
 //! Ports to other languages must give equivalent responses.
 
 use std::fs;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,9 +11,9 @@ use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use serde_json::Value;
 use windlass_core::contract::{
-    CallReport, ChildRule, Descriptor, Event, EventType, Failure, Keep, Metric, MetricType, Namespaces, Note, Observed,
-    Parent, ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request, Requirement, Response, Selection, Until,
-    UpdateStrategy,
+    CallReport, ChildOptions, ChildRef, ChildRule, Descriptor, Event, EventType, Failure, FinalizeCause, Keep, Metric,
+    MetricType, Namespaces, Note, Observed, Parent, ParentSelector, Phase, PluginResult, ReadyMeans, Related, Request,
+    Requirement, Response, Selection, Until, UpdateStrategy,
 };
 use windlass_core::value::ids::Gvk;
 use windlass_plugin::testing::{self, HostCalls, Measurement, golden};
@@ -70,10 +71,12 @@ pub(crate) fn assert_equivalent<R: Reconciler>(plugin: &str, component: &Compone
     }
 }
 
-/// Children and status parsed as JSON, and the rest of the response.
+/// Children and status parsed as JSON, and the rest of the response. A port to contract 0.1 has no options of children.
 fn parsed(response: Response) -> (Vec<Value>, Option<Value>, Response) {
     let json = |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap();
-    let rest = Response { children: Vec::new(), status: None, ..response.clone() };
+    let is_set = |options: &ChildOptions| *options != ChildOptions::default();
+    let options = response.options.clone().filter(|options| options.iter().any(is_set));
+    let rest = Response { children: Vec::new(), status: None, options, ..response.clone() };
     (response.children.into_iter().map(json).collect(), response.status.map(json), rest)
 }
 
@@ -144,15 +147,24 @@ fn request(request: &raw::Request) -> Request {
         metadata_only: false,
         objects: related.objects.iter().map(observed).collect(),
     };
-    let phase = match request.phase {
-        raw::Phase::Sync => Phase::Sync,
-        raw::Phase::Finalize => Phase::Finalize,
+    let (phase, cause, namespace_terminating) = match request.phase {
+        raw::Phase::Sync => (Phase::Sync, FinalizeCause::Deleted, false),
+        raw::Phase::Finalize(raw::Finalizing { cause, namespace_terminating }) => {
+            let cause = match cause {
+                raw::FinalizeCause::Deleted => FinalizeCause::Deleted,
+                raw::FinalizeCause::LeftSelector => FinalizeCause::LeftSelector,
+                raw::FinalizeCause::LeftNamespaces => FinalizeCause::LeftNamespaces,
+            };
+            (Phase::Finalize, cause, namespace_terminating)
+        }
     };
     Request {
         children: request.children.iter().map(observed).collect(),
         related: request.related.iter().map(related).collect(),
         config: request.config.as_deref().map(Into::into),
-        namespace_terminating: request.extensions.iter().any(|(name, _)| name == "namespace-terminating"),
+        now: request.now,
+        cause,
+        namespace_terminating,
         ..Request::about(phase, parent_of(&request.parent))
     }
 }
@@ -169,33 +181,74 @@ fn response(response: raw::Response) -> Response {
     let requirement = |requirement: raw::Requirement| Requirement {
         id: requirement.id,
         kind: gvk(&requirement.kind),
-        namespaces: requirement.namespace.map_or_else(Namespaces::default, |name| Namespaces::Named(vec![name])),
+        namespaces: match requirement.namespaces {
+            raw::Namespaces::OfParent => Namespaces::OfParent,
+            raw::Namespaces::Named(names) => Namespaces::Named(names),
+            raw::Namespaces::All => Namespaces::All,
+        },
         select: match requirement.select {
             raw::Selection::Name(name) => Selection::Name(name),
             raw::Selection::Labels(labels) => Selection::Labels(labels),
+            raw::Selection::LabelSelector(_) => panic!("no golden case has one"),
         },
         metadata_only: false,
     };
+    let (children, options): (Vec<_>, Vec<_>) = response.children.into_iter().map(child).unzip();
     Response {
-        children: response.children,
-        options: None,
-        keep: Keep::None,
-        waiting: None,
+        children,
+        options: Some(options.into()),
+        keep: match response.keep {
+            raw::Keep::None => Keep::None,
+            raw::Keep::These(children) => Keep::These(children.iter().map(child_ref).collect()),
+            raw::Keep::All => Keep::All,
+        },
+        waiting: response.waiting.map(Into::into),
         http: Box::default(),
         status: response.status,
         requeue: response.requeue,
-        requeue_at: None,
+        requeue_at: response.requeue_at.and_then(NonZero::new),
         events: response.events.into_iter().map(event).collect(),
         requirements: response.requirements.into_iter().map(requirement).collect(),
         finalized: response.finalized,
     }
 }
 
+fn child(child: raw::DesiredChild) -> (Vec<u8>, ChildOptions) {
+    let options = ChildOptions {
+        stage: child.stage,
+        retain: child.retain,
+        take_over: child.take_over,
+        ready: child.ready,
+        update: child.update.map(update),
+        once: match child.create {
+            raw::Create::Always => None,
+            raw::Create::Once(text) => Some(text),
+        },
+        replaces: child.replaces.as_ref().map(child_ref),
+    };
+    (child.object, options)
+}
+
+fn child_ref(child: &raw::ChildRef) -> ChildRef {
+    ChildRef { kind: gvk(&child.kind), namespace: child.namespace.clone(), name: child.name.clone() }
+}
+
+fn update(strategy: raw::UpdateStrategy) -> UpdateStrategy {
+    match strategy {
+        raw::UpdateStrategy::Apply => UpdateStrategy::Apply,
+        raw::UpdateStrategy::Recreate => UpdateStrategy::Recreate,
+        raw::UpdateStrategy::OnDelete => UpdateStrategy::OnDelete,
+        raw::UpdateStrategy::Rolling(raw::Rolling { recreate, conditions }) => UpdateStrategy::Rolling {
+            recreate,
+            until: if conditions.is_empty() { Until::Ready } else { Until::Conditions(conditions.into()) },
+        },
+    }
+}
+
 fn failure(failure: raw::Failure) -> Failure {
     match failure {
-        raw::Failure::Invalid(message) => Failure::Invalid(message),
+        raw::Failure::Invalid(invalid) => Failure::Invalid(invalid.to_string()),
         raw::Failure::Failed(message) => Failure::Failed(message),
-        raw::Failure::Retry(retry) => Failure::Retry { message: retry.message, after: retry.after },
     }
 }
 
@@ -211,20 +264,9 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
         },
         labels: metric.labels,
     };
-    let child = |rule: raw::ChildRule| ChildRule {
-        kind: gvk(&rule.kind),
-        update: match rule.update {
-            raw::UpdateStrategy::Apply => UpdateStrategy::Apply,
-            raw::UpdateStrategy::Recreate => UpdateStrategy::Recreate,
-            raw::UpdateStrategy::OnDelete => UpdateStrategy::OnDelete,
-            raw::UpdateStrategy::Rolling(rolling) => UpdateStrategy::Rolling {
-                recreate: rolling.recreate,
-                until: Until::Conditions(rolling.conditions.into()),
-            },
-        },
-    };
+    let child = |rule: raw::ChildRule| ChildRule { kind: gvk(&rule.kind), update: update(rule.update) };
     let (parent, selector) = match descriptor.parent {
-        raw::Parent::Custom(definition) => (Parent::Custom(definition), None),
+        raw::Parent::Custom(custom) => (Parent::Custom(custom.definition), custom.selector),
         raw::Parent::Existing(existing) => (Parent::Existing(gvk(&existing.kind)), existing.selector),
     };
     Descriptor {
@@ -232,14 +274,18 @@ fn descriptor(descriptor: raw::Descriptor) -> Descriptor {
         version: descriptor.version,
         description: descriptor.description,
         parent,
-        selector: ParentSelector { labels: selector, annotations: None },
+        selector: ParentSelector { labels: selector.labels, annotations: selector.annotations },
         children: descriptor.children.into_iter().map(child).collect(),
-        related: descriptor.related.iter().map(gvk).collect(),
+        related: descriptor.related.iter().map(|rule| gvk(&rule.kind)).collect(),
         optional: Vec::new(),
         finalizes: descriptor.finalizes,
-        ordered_deletion: false,
-        ready_means: ReadyMeans::Applied,
-        clock: false,
+        ordered_deletion: descriptor.ordered_deletion,
+        ready_means: match descriptor.ready_means {
+            raw::ReadyMeans::Children => ReadyMeans::Children,
+            raw::ReadyMeans::Applied => ReadyMeans::Applied,
+            raw::ReadyMeans::Plugin => ReadyMeans::Plugin,
+        },
+        clock: descriptor.clock,
         resync: descriptor.resync,
         config_schema: descriptor.config_schema,
         metrics: descriptor.metrics.into_iter().map(metric).collect(),

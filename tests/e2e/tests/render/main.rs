@@ -365,7 +365,7 @@ fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
     let bytes = std::fs::read(guest("echo")).expect("the component");
     assert_eq!(found["size"], bytes.len());
     assert_eq!(found["digest"], format!("sha256:{}", hex::encode(<sha2::Sha256 as sha2::Digest>::digest(&bytes))));
-    assert_eq!(found["contract"], "0.1.0");
+    assert_eq!(found["contract"], "0.2.0-rc.1");
     assert_eq!(
         found["descriptor"],
         json!({
@@ -376,7 +376,7 @@ fn inspect_prints_digest_descriptor_imports_and_exports_of_a_component() {
             "resyncMs": 300_000, "metrics": [],
         })
     );
-    assert_eq!(found["exports"], json!(["windlass:plugin/reconciler@0.1.0"]));
+    assert_eq!(found["exports"], json!(["windlass:plugin/reconciler@0.2.0-rc.1"]));
     assert_eq!(found["unknownImports"], json!([]));
 
     let (code, _, stderr) = run_offline(&["inspect", &path("echo-broken")]);
@@ -416,7 +416,7 @@ fn r25_host_may_note_on_parents_which_children_a_component_of_contract_0_2_creat
         of_parents.any(|rule| rule["verbs"].as_array().expect("verbs").contains(&json!("patch")))
     };
     assert!(patches("puppets/puppet-scheduled", "scheduledpuppets"), "it sets no finalizer");
-    assert!(!patches("echo", "echoes"), "contract 0.1");
+    assert!(!patches("contract/older", "echoes"), "contract 0.1");
 }
 
 #[test]

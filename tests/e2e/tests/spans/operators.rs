@@ -57,7 +57,7 @@ fn first_reconcile_of_each_shipped_operator_is_exported_as_one_whole_trace() {
           - observe
               windlass.children=0
           - plugin.call
-              windlass.contract="0.1.0"
+              windlass.contract="0.2.0-rc.1"
               windlass.deadline_ms=1000
               windlass.digest=<digest>
               windlass.guest_time_us=<µs>
@@ -104,7 +104,7 @@ fn first_reconcile_of_each_shipped_operator_is_exported_as_one_whole_trace() {
           - observe
               windlass.children=0
           - plugin.call
-              windlass.contract="0.1.0"
+              windlass.contract="0.2.0-rc.1"
               windlass.deadline_ms=1000
               windlass.digest=<digest>
               windlass.guest_time_us=<µs>
@@ -151,7 +151,7 @@ fn first_reconcile_of_each_shipped_operator_is_exported_as_one_whole_trace() {
           - observe
               windlass.children=0
           - plugin.call
-              windlass.contract="0.1.0"
+              windlass.contract="0.2.0-rc.1"
               windlass.deadline_ms=1000
               windlass.digest=<digest>
               windlass.guest_time_us=<µs>
@@ -202,7 +202,7 @@ fn first_reconcile_of_each_shipped_operator_is_exported_as_one_whole_trace() {
               mysql.name="orders"
               mysql.namespace="default"
               mysql.replicas="2"
-              windlass.contract="0.1.0"
+              windlass.contract="0.2.0-rc.1"
               windlass.deadline_ms=1000
               windlass.digest=<digest>
               windlass.guest_time_us=<µs>
@@ -277,7 +277,7 @@ fn first_reconcile_of_each_shipped_operator_is_exported_as_one_whole_trace() {
           - observe
               windlass.children=0
           - plugin.call
-              windlass.contract="0.1.0"
+              windlass.contract="0.2.0-rc.1"
               windlass.deadline_ms=1000
               windlass.digest=<digest>
               windlass.guest_time_us=<µs>

@@ -44,7 +44,7 @@ fn reconcile_that_creates_children_is_exported_as_one_trace_over_grpc() {
               windlass.children=0
           - plugin.call
               echo.pods="2"
-              windlass.contract="0.1.0"
+              windlass.contract="0.2.0-rc.1"
               windlass.deadline_ms=1000
               windlass.digest=<digest>
               windlass.guest_time_us=<µs>

@@ -41,7 +41,7 @@ impl Reconciler for {{kind}} {
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let message = &request.spec.message;
         if message.contains('\n') {
-            return Err(Failure::invalid("spec.message: must be one line"));
+            return Err(Failure::invalid_field("spec.message", "must be one line"));
         }
         let config_map = json!({
             "apiVersion": "v1",
@@ -78,6 +78,6 @@ mod tests {
     fn message_of_two_lines_is_invalid() {
         let parent = json!({ "metadata": { "name": "hello" }, "spec": { "message": "Hello,\nworld" } });
         let failure = testing::request::<{{kind}}>(parent).call();
-        assert_eq!(failure, Err(Failure::invalid("spec.message: must be one line")));
+        assert_eq!(failure, Err(Failure::invalid_field("spec.message", "must be one line")));
     }
 }
