@@ -66,7 +66,8 @@ impl Reconciler for MySQLCluster {
         let terminal = children::first_terminal(&request);
         let pods = (0..request.spec.replicas).filter(|server| Some(*server) != terminal);
         let mut response = Response::new()
-            .children_with(claims.into_iter().chain(secret), data)
+            .children_with(claims, &data)
+            .children_with(secret, &data)
             .child(children::service(&request))
             .children(pods.map(|server| children::pod(&request, server)));
         if let Some(server) = terminal {

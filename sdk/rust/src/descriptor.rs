@@ -58,7 +58,7 @@ impl Descriptor {
         self.child_rule::<K>(update, false)
     }
 
-    /// Adds a kind of children that may be missing in the cluster, as a ServiceMonitor. The host leaves out children of a kind
+    /// Adds a kind of children that may be missing in the cluster, as a `ServiceMonitor`. The host leaves out children of a kind
     /// that is missing; [`Request::has_kind`](crate::Request::has_kind) tells whether it is.
     pub fn optional_child<K: Kind>(self) -> Self {
         self.optional_child_with::<K>(UpdateStrategy::Apply)

@@ -126,7 +126,7 @@ impl<R: Reconciler, S> Request<R, S> {
         self.finalizing().is_some_and(|finalizing| finalizing.namespace_terminating)
     }
 
-    /// The time at which the reconcile began, in milliseconds.
+    /// The time at which the reconcile began, to the millisecond.
     ///
     /// # Panics
     ///
@@ -142,8 +142,8 @@ impl<R: Reconciler, S> Request<R, S> {
         self.raw.kinds.iter().any(is::<K>)
     }
 
-    /// The largest children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them: no live child is read
-    /// of these. The host neither changes, deletes nor recreates them.
+    /// The largest children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. They are not among the
+    /// live children, and the host neither changes, deletes nor recreates them.
     pub fn left_out(&self) -> &[LeftOut] {
         &self.raw.left_out
     }
@@ -169,9 +169,9 @@ impl<R: Reconciler, S> Request<R, S> {
     }
 
     /// Whether the children of the last response for the current generation of the spec have been applied: the host writes
-    /// this into `status.observedGeneration` and the condition `Stalled` (whose reason `ChildFailed` is about applied children). Until then the live children belong to an older
-    /// spec: however complete they look, the parent is not ready. Always false for kinds whose status has no such fields, as
-    /// built-in kinds.
+    /// this into `status.observedGeneration` and the condition `Stalled`, whose reason `ChildFailed` is about applied children. Until
+    /// then the live children belong to an older spec: however complete they look, the parent is not ready. Always false for kinds
+    /// whose status has no such fields, as built-in kinds.
     pub fn is_spec_applied(&self) -> bool {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]

@@ -180,7 +180,7 @@ impl<R: Reconciler> Response<R> {
     }
 
     /// Adds several desired children, or an optional one, with the same [`ChildOptions`].
-    pub fn children_with<C: Serialize>(self, children: impl IntoIterator<Item = C>, options: ChildOptions) -> Self {
+    pub fn children_with<C: Serialize>(self, children: impl IntoIterator<Item = C>, options: &ChildOptions) -> Self {
         children.into_iter().fold(self, |response, child| response.child_with(child, options.clone()))
     }
 

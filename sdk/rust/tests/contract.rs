@@ -85,7 +85,7 @@ fn options(response: Response<Tool>) -> Response<Tool> {
     let job = ChildOptions::new().once("v1").ready(true).update(UpdateStrategy::OnDelete);
     response
         .child(child("plain"))
-        .children_with([child("a"), child("b")], data)
+        .children_with([child("a"), child("b")], &data)
         .child_with(child("job"), job.replaces(ChildRef::new::<Job>("old")))
 }
 
@@ -187,7 +187,7 @@ fn plugin_is_called_at_a_time() {
         at(tool("schedule").at(Duration::from_millis(1500))),
         Some(SystemTime::UNIX_EPOCH + Duration::from_millis(61_500))
     );
-    let first_minute_of_2026 = SystemTime::UNIX_EPOCH + Duration::from_secs(1_767_225_600 + 60);
+    let first_minute_of_2026 = SystemTime::UNIX_EPOCH + Duration::from_hours(490_896) + Duration::from_mins(1);
     assert_eq!(at(tool("schedule")), Some(first_minute_of_2026));
 }
 

@@ -14,7 +14,7 @@ impl Reconciler for RejectsEverything {
     }
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
-        Err(Failure::invalid(format!("spec.replicas: {} is odd or even", request.spec.replicas)))
+        Err(Failure::invalid_field("spec.replicas", format!("{} is odd or even", request.spec.replicas)))
     }
 }
 

@@ -190,7 +190,7 @@ impl Reconciler for Probe {
         let (requirements, related) = related(&request);
         let mut response = requirements.into_iter().fold(Response::new(), Response::require);
         let options = ChildOptions::new().retain(spec.retain);
-        response = response.children_with((0..spec.children).map(|index| config_map(&request, index)), options);
+        response = response.children_with((0..spec.children).map(|index| config_map(&request, index)), &options);
         if let Some(copy) = &spec.copy {
             let metadata = json!({ "name": format!("{}-copy", request.name()) });
             response = response.child(json!({
