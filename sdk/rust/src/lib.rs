@@ -98,9 +98,9 @@
 //!
 //! | children | live Deployment | component | compressed |
 //! |---|---|---|---|
-//! | `json!` | `Object::get` | 177 KB | 62 KB |
-//! | k8s-openapi | `Object::get` | 658 KB | 151 KB |
-//! | k8s-openapi | `Object::read` | 1095 KB | 238 KB |
+//! | `json!` | `Object::get` | 200 KB | 66 KB |
+//! | k8s-openapi | `Object::get` | 680 KB | 155 KB |
+//! | k8s-openapi | `Object::read` | 1117 KB | 242 KB |
 //!
 //! All are far below the 1 MiB that a compressed component may have to fit one ConfigMap.
 //!
