@@ -52,7 +52,7 @@ pub fn since_boot() -> Duration {
 /// Lets the time of a plugin's call pass. Nothing passes but in a simulation, where the call itself took none.
 pub async fn pass_call() {
     #[cfg(feature = "simulation")]
-    if let Some(time) = simulation::time_of_calls() {
+    if let Some(time) = simulation::call() {
         tokio::time::sleep(time).await;
     }
 }
@@ -72,11 +72,13 @@ pub mod simulation {
     use std::cell::Cell;
     use std::time::{Duration, Instant};
 
-    use jiff::Timestamp;
+    use jiff::{SignedDuration, Timestamp};
 
     thread_local! {
         static BEGIN: Cell<Option<(Instant, Timestamp)>> = const { Cell::new(None) };
-        static CALLS: Cell<Option<Duration>> = const { Cell::new(None) };
+        static SET_BY: Cell<SignedDuration> = const { Cell::new(SignedDuration::ZERO) };
+        static CALL_TIME: Cell<Option<Duration>> = const { Cell::new(None) };
+        static CALLS: Cell<usize> = const { Cell::new(0) };
     }
 
     /// The machine of a simulation had run for this long when the simulation began.
@@ -85,20 +87,33 @@ pub mod simulation {
     /// Makes now this date, and one hour after the boot, for all hosts on this thread.
     pub fn begin(date: Timestamp) {
         BEGIN.set(Some((super::now(), date)));
+        SET_BY.set(SignedDuration::ZERO);
+    }
+
+    /// Sets the date forward, or back if the duration is negative. No timer notices.
+    pub fn set_date_by(duration: SignedDuration) {
+        SET_BY.set(SET_BY.get() + duration);
     }
 
     /// From now on each call of a plugin takes this time; none if it takes no time.
     pub fn slow_calls(time: Option<Duration>) {
-        CALLS.set(time);
+        CALL_TIME.set(time);
     }
 
-    pub(super) fn time_of_calls() -> Option<Duration> {
-        CALLS.get()
+    /// The number of calls of plugins since this was asked last.
+    pub fn take_calls() -> usize {
+        CALLS.take()
+    }
+
+    /// Counts a call, and returns the time that it takes.
+    pub(super) fn call() -> Option<Duration> {
+        CALLS.set(CALLS.get() + 1);
+        CALL_TIME.get()
     }
 
     pub(super) fn date() -> Option<Timestamp> {
         let (began, date) = BEGIN.get()?;
-        Some(date + super::since(began))
+        Some(date + super::since(began) + SET_BY.get())
     }
 
     pub(super) fn since_boot() -> Option<Duration> {

@@ -183,6 +183,19 @@ pub enum Act {
         #[serde(default, skip_serializing_if = "Map::is_empty")]
         with: Map<String, Value>,
     },
+    /// Since the last such step, plugins were called this often. For histories that somebody writes.
+    Calls {
+        /// How often at least.
+        #[serde(default)]
+        least: usize,
+        /// How often at most.
+        most: usize,
+    },
+    /// Somebody sets the clock of the machines: forward, or back if the number is negative.
+    SetClock {
+        /// By how much, in seconds.
+        seconds: i64,
+    },
     /// A user changes the first Plugin: a merge patch of its spec.
     Plugin {
         /// The patch.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::task::AbortHandle;
@@ -281,7 +282,7 @@ impl<'a> World<'a> {
     fn act(&mut self, what: &Act) -> anyhow::Result<()> {
         self.replace_ended()?;
         self.network.with_trace(|trace| trace.note(&format!("* {what:?}")));
-        if matches!(what, Act::Expect | Act::Contains { .. } | Act::AtMost { .. }) {
+        if matches!(what, Act::Expect | Act::Contains { .. } | Act::AtMost { .. } | Act::Calls { .. }) {
             let found = self.compare(what);
             self.problems.extend(found);
             return Ok(());
@@ -304,6 +305,11 @@ impl<'a> World<'a> {
                 let often = |server: &mut ApiServer| expected::too_often(server, *changes, resource, with);
                 self.network.with_server(often).into_iter().collect()
             }
+            Act::Calls { least, most } => {
+                let calls = clock::simulation::take_calls();
+                let problem = || format!("{calls} calls, and {least} to {most} are allowed");
+                (!(*least..=*most).contains(&calls)).then(problem).into_iter().collect()
+            }
             _ => {
                 let differences = self.network.with_server(|server| expected::differences(server));
                 differences.into_iter().map(|problem| format!("not in time: {problem}")).collect()
@@ -319,6 +325,7 @@ impl<'a> World<'a> {
             Act::LoseAnswers { count } => self.network.lose_answers(*count),
             Act::LoseRequests { count } => self.network.lose_requests(*count),
             Act::SlowDown { most, millis: time, path } => self.network.slow_down(*most, path, millis(*time)),
+            Act::SetClock { seconds } => clock::simulation::set_date_by(SignedDuration::from_secs(*seconds)),
             Act::SlowCalls { millis: time } => clock::simulation::slow_calls(Some(millis(*time))),
             Act::Lag { resource, millis: time } => self.network.lag(resource, millis(*time)),
             Act::Repeat { millis: time } => self.network.repeat(millis(*time)),
