@@ -115,7 +115,7 @@ func TestTimeOfARequestNeedsAClock(t *testing.T) {
 
 func TestRequestHasReadinessChildrenThatAreLeftOutAndClosedNamespaces(t *testing.T) {
 	object := func(name string) map[string]any {
-		return windlasstest.YAML(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: ` + name + `}}`)
+		return windlasstest.YAML(`{apiVersion: example.com/v1, kind: Own, metadata: {namespace: shop, name: ` + name + `}}`)
 	}
 	large := windlass.LeftOut{Child: windlass.ChildRef{Kind: kinds.ConfigMap, Namespace: "shop", Name: "large"}, Size: 1 << 20}
 	_, err := call(func(r *request) (*response, error) {
@@ -126,9 +126,9 @@ func TestRequestHasReadinessChildrenThatAreLeftOutAndClosedNamespaces(t *testing
 			"d":    {},
 			"none": {},
 		} {
-			service := r.Child(kinds.Service, name)
-			if service.Readiness() != readiness || service.IsReady() != (name == "a") {
-				t.Errorf("%s: %+v", name, service.Readiness())
+			own := r.Child(windlass.Kind{APIVersion: "example.com/v1", Kind: "Own"}, name)
+			if own.Readiness() != readiness || own.IsReady() != (name == "a") {
+				t.Errorf("%s: %+v", name, own.Readiness())
 			}
 		}
 		if !reflect.DeepEqual(r.LeftOut(), []windlass.LeftOut{large}) || !reflect.DeepEqual(r.ClosedNamespaces(), []string{"kube-system"}) {

@@ -1,4 +1,6 @@
-// Package windlasstest tests a plugin without wasm and without a cluster. A call goes through the same bytes as in the host.
+// Package windlasstest tests a plugin without wasm and without a cluster. A call goes through the same bytes as in the host, and the
+// program windlass checks the response as the host does: it is the one that the environment variable WINDLASS names, or else the one in
+// PATH.
 //
 //	func TestScaleDown(t *testing.T) {
 //		parent := windlasstest.YAML(`{metadata: {name: web}, spec: {replicas: 1, image: nginx}}`)
@@ -15,7 +17,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	windlass "windlass.dev/plugin"
@@ -89,8 +90,8 @@ type withReadiness struct {
 	readiness windlass.Readiness
 }
 
-// Ready is a live object that is ready, for [Prepared.Children] and [Prepared.Related]. Of other live objects it is unknown whether
-// they are ready.
+// Ready is a live object that is ready, for [Prepared.Children] and [Prepared.Related]. Whether other live objects are ready follows
+// from their status, by the host's own code.
 func Ready(object any) any {
 	return withReadiness{object, windlass.Readiness{State: windlass.ReadinessReady}}
 }
@@ -192,20 +193,33 @@ func (p *Prepared) Request() contract.Request {
 	return p.request
 }
 
-// RunRaw calls the plugin. It returns the untyped response of the contract or the failure, and the calls of the host's
-// functions.
-func (p *Prepared) RunRaw() (response contract.Response, failure *contract.Failure, calls HostCalls) {
+// call calls the plugin. The error is a [*windlass.Failure].
+func (p *Prepared) call() (response contract.Response, calls HostCalls, err error) {
+	var failure *contract.Failure
 	made := host.Run(p.input, func() { response, failure = p.plugin.Reconcile(p.request) })
-	return response, failure, hostCalls(made)
+	return response, hostCalls(made), errorOf(failure)
 }
 
-// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] examines, or another error if the host would
-// refuse the response: for a kind that the plugin does not declare, or a child without a name or twice. Run may be called again: the
-// calls get the same request.
+// RunRaw calls the plugin as [Prepared.Run], and returns the untyped response of the contract, and the calls of the host's functions,
+// also those of a call that fails.
+func (p *Prepared) RunRaw() (contract.Response, HostCalls, error) {
+	if err := p.see(); err != nil {
+		return contract.Response{}, HostCalls{}, err
+	}
+	response, calls, err := p.call()
+	if err == nil {
+		_, err = p.ask(responseOf(response))
+	}
+	return response, calls, err
+}
+
+// Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] examines, a [*Refused] with the host's sentence
+// if the host refuses the response, or another one if the program windlass is missing. Run may be called again: the calls get the same
+// request.
 func (p *Prepared) Run() (*Response, error) {
-	raw, failure, calls := p.RunRaw()
-	if failure != nil {
-		return nil, errorOf(failure)
+	raw, calls, err := p.RunRaw()
+	if err != nil {
+		return nil, err
 	}
 	response := &Response{
 		Children:     make([]map[string]any, 0, len(raw.Children)),
@@ -230,44 +244,7 @@ func (p *Prepared) Run() (*Response, error) {
 	if raw.RequeueAt != nil {
 		response.RequeueAt = time.UnixMilli(int64(*raw.RequeueAt)).UTC()
 	}
-	if err := refused(p.plugin.Describe(), response); err != nil {
-		return nil, err
-	}
 	return response, nil
-}
-
-// refused is an error if the host would refuse the response, as far as it can be seen without the host: `windlass test` runs the host's
-// code.
-func refused(plugin contract.Descriptor, response *Response) error {
-	isChild, isRelated := map[windlass.Kind]bool{}, map[windlass.Kind]bool{}
-	for _, rule := range plugin.Children {
-		isChild[rule.Kind] = true
-	}
-	for _, rule := range plugin.Related {
-		isRelated[rule.Kind] = true
-	}
-	seen := map[string]bool{}
-	for _, child := range response.Children {
-		kind := windlass.Kind{APIVersion: text(child, "apiVersion"), Kind: text(child, "kind")}
-		metadata, _ := child["metadata"].(map[string]any)
-		name := text(metadata, "name")
-		key := strings.Join([]string{kind.APIVersion, kind.Kind, text(metadata, "namespace"), name}, " ")
-		switch {
-		case name == "":
-			return fmt.Errorf("a child of kind %s has no metadata.name", kind.Kind)
-		case !isChild[kind]:
-			return fmt.Errorf("child %s %s: Plugin.Children does not include %s %s", kind.Kind, name, kind.APIVersion, kind.Kind)
-		case seen[key]:
-			return fmt.Errorf("child %s %s is in the response twice", kind.Kind, name)
-		}
-		seen[key] = true
-	}
-	for _, one := range response.Requirements {
-		if !isRelated[one.Kind] {
-			return fmt.Errorf("requirement %s: Plugin.Related does not include %s %s", one.ID, one.Kind.APIVersion, one.Kind.Kind)
-		}
-	}
-	return nil
 }
 
 func text(object map[string]any, field string) string {
@@ -275,8 +252,12 @@ func text(object map[string]any, field string) string {
 	return value
 }
 
+// errorOf is nil for no failure.
 func errorOf(failure *contract.Failure) error {
-	if failure.Kind == contract.Invalid {
+	switch {
+	case failure == nil:
+		return nil
+	case failure.Kind == contract.Invalid:
 		return windlass.Invalid(failure.Field, "%s", failure.Message)
 	}
 	return windlass.Failed("%s", failure.Message)

@@ -198,7 +198,9 @@ func TestEnumMayHaveCharactersOfHTML(t *testing.T) {
 		Team string `json:"team" enum:"R&D,<Q>" default:"<Q>"`
 	}
 	teams := windlass.Plugin[team, struct{}]{
-		Parent:   windlass.CustomResource{Kind: "Test"},
+		Name:     "test",
+		Version:  "1.2.3",
+		Parent:   windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
 		Children: []windlass.ChildRule{{Kind: kinds.ConfigMap}},
 		Reconcile: func(r *windlass.Request[team, struct{}]) (*windlass.Response[struct{}], error) {
 			child := windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": "a"}, "team": r.Spec.Team}
@@ -258,17 +260,25 @@ type little struct {
 }
 
 var plugin = windlass.Plugin[little, struct{}]{
-	Name:   "test",
-	Parent: windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
+	Name:     "test",
+	Version:  "1.2.3",
+	Parent:   windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
+	Children: []windlass.ChildRule{{Kind: kinds.ConfigMap}},
 	Reconcile: func(r *windlass.Request[little, struct{}]) (*windlass.Response[struct{}], error) {
 		if r.IsFinalizing() {
 			return windlass.Wait[struct{}](time.Second, "waits for the end (%s)", r.Cause()), nil
 		}
 		related, _ := r.Related("all")
 		return &windlass.Response[struct{}]{Children: []any{
-			windlass.Map{"replicas": r.Spec.Replicas, "version": "1.10", "related": len(related), "at": windlass.Timestamp(windlass.Now())},
+			configMap("a", windlass.Map{
+				"replicas": r.Spec.Replicas, "version": "1.10", "related": len(related), "at": windlass.Timestamp(windlass.Now()),
+			}),
 		}}, nil
 	},
+}
+
+func configMap(name string, data windlass.Map) windlass.Map {
+	return windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": name}, "data": data}
 }
 
 func write(t *testing.T, file, text string) {
@@ -293,7 +303,8 @@ at: 2030-01-02T03:04:05Z
 	t.Setenv("UPDATE_EXPECT", "")
 	Golden(t, plugin, folder)
 	for name, expected := range map[string]string{
-		"one":   "children:\n  - at: \"2030-01-02T03:04:05Z\"\n    related: 1\n    replicas: 3\n    version: \"1.10\"\n",
+		"one": "children:\n  - apiVersion: v1\n    data:\n      at: \"2030-01-02T03:04:05Z\"\n      related: 1\n      replicas: 3\n" +
+			"      version: \"1.10\"\n    kind: ConfigMap\n    metadata:\n      name: a\n",
 		"two":   "keep: all\nrequeueMs: 1000\nwaiting: waits for the end (leftSelector)\n",
 		"three": "invalid: 'spec.replicas: is required'\n",
 	} {
@@ -310,32 +321,35 @@ func TestGoldenWritesWhatTheHostDoesWithTheChildren(t *testing.T) {
 	write(t, filepath.Join(folder, "one.yaml"), `
 description: One
 parent: {metadata: {name: a}, spec: {replicas: 3}}
-children: [{apiVersion: v1, kind: Pod, metadata: {name: old}}]
+children: [{apiVersion: v1, kind: ConfigMap, metadata: {name: kept}}, {apiVersion: v1, kind: ConfigMap, metadata: {name: old}}]
 kinds: []
 closedNamespaces: [kube-system]
 at: 2030-01-02T03:04:05Z
 `)
-	child := func(options windlass.ChildOptions) any { return windlass.ChildWith(windlass.Map{}, options) }
+	child := func(name string, options windlass.ChildOptions) any {
+		return windlass.ChildWith(windlass.Map{"apiVersion": "v1", "kind": "ConfigMap", "metadata": windlass.Map{"name": name}}, options)
+	}
 	whole := plugin
 	whole.Clock = true
-	whole.Children = []windlass.ChildRule{{Kind: kinds.Ingress, Optional: true}}
+	whole.Children = []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: kinds.Ingress, Optional: true}}
+	whole.Related = []windlass.RelatedRule{{Kind: kinds.Pod}}
 	whole.Reconcile = func(r *windlass.Request[little, struct{}]) (*windlass.Response[struct{}], error) {
-		pods := windlass.Refs(r.Children(kinds.Pod))
+		live := windlass.Refs(r.Children(kinds.ConfigMap))
 		selector := YAML(`{matchLabels: {app: web}, matchExpressions: [
 			{key: zone, operator: In, values: [a, b]}, {key: old, operator: NotIn, values: ["yes"]},
 			{key: kept, operator: Exists}, {key: gone, operator: DoesNotExist}]}`)
 		response := &windlass.Response[struct{}]{
 			Children: []any{
-				windlass.Map{"closed": r.ClosedNamespaces(), "ingress": r.HasKind(kinds.Ingress)},
-				child(windlass.ChildOptions{Stage: 1, Retain: true, TakeOver: true, Ready: new(false), Once: "a", Update: windlass.Apply, Replaces: pods[0]}),
-				child(windlass.ChildOptions{Update: windlass.Rolling()}),
-				child(windlass.ChildOptions{Update: windlass.RollingRecreate("Ready")}),
+				configMap("a", windlass.Map{"closed": r.ClosedNamespaces(), "ingress": r.HasKind(kinds.Ingress)}),
+				child("b", windlass.ChildOptions{Stage: 1, Retain: true, TakeOver: true, Ready: new(false), Update: windlass.Apply, Replaces: live[1]}),
+				child("c", windlass.ChildOptions{Update: windlass.Rolling(), Once: "a"}),
+				child("d", windlass.ChildOptions{Update: windlass.RollingRecreate("Ready")}),
 			},
-			Keep: pods,
+			Keep: live[:1],
 			Requirements: []windlass.Requirement{
 				windlass.Named("a", kinds.Pod, "b").InNamespaces("c"),
 				windlass.Labelled("d", kinds.Pod, "").InNamespaces("e", "f"),
-				windlass.Selected("g", kinds.Pod, selector).InAllNamespaces(),
+				windlass.Selected("g", kinds.Pod, selector).InAllNamespaces().MetadataOnly(),
 			},
 		}
 		response.RequeueAt(r.Now())
@@ -348,18 +362,22 @@ at: 2030-01-02T03:04:05Z
 		t.Fatal(err)
 	}
 	expected := `
-children: [{closed: [kube-system], ingress: false}, {}, {}, {}]
+children:
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {closed: [kube-system], ingress: false}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: b}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: c}}
+  - {apiVersion: v1, kind: ConfigMap, metadata: {name: d}}
 options:
   - {}
-  - {stage: 1, retain: true, takeOver: true, ready: false, update: apply, once: a, replaces: {apiVersion: v1, kind: Pod, name: old}}
-  - {update: {rolling: {recreate: false, until: ready}}}
+  - {stage: 1, retain: true, takeOver: true, ready: false, update: apply, replaces: {apiVersion: v1, kind: ConfigMap, name: old}}
+  - {update: {rolling: {recreate: false, until: ready}}, once: a}
   - {update: {rolling: {recreate: true, until: {conditions: [Ready]}}}}
-keep: {these: [{apiVersion: v1, kind: Pod, name: old}]}
+keep: {these: [{apiVersion: v1, kind: ConfigMap, name: kept}]}
 requeueAtMs: 1893553445000
 requirements:
   - {id: a, apiVersion: v1, kind: Pod, namespace: c, name: b}
   - {id: d, apiVersion: v1, kind: Pod, namespaces: [e, f], labels: ""}
-  - {id: g, apiVersion: v1, kind: Pod, namespaces: all, labels: "app in (web),zone in (a,b),old notin (yes),kept,!gone"}
+  - {id: g, apiVersion: v1, kind: Pod, namespaces: all, labels: "app in (web),zone in (a,b),old notin (yes),kept,!gone", metadataOnly: true}
 `
 	if !reflect.DeepEqual(YAML(string(text)), YAML(expected)) {
 		t.Error(string(text))

@@ -18,7 +18,6 @@ import (
 
 	windlass "windlass.dev/plugin"
 	"windlass.dev/plugin/contract"
-	"windlass.dev/plugin/internal/schema"
 )
 
 // Option is an option of [Golden].
@@ -86,8 +85,13 @@ func Golden[Spec, Status any](t *testing.T, plugin windlass.Plugin[Spec, Status]
 			if err != nil {
 				t.Fatalf("%s: %v", file, err)
 			}
-			response := call.document()
-			if again := call.document(); !reflect.DeepEqual(response, again) {
+			raw, calls, err := call.RunRaw()
+			if _, isFailure := errors.AsType[*windlass.Failure](err); err != nil && !isFailure {
+				t.Fatal(err)
+			}
+			response := document(raw, calls, err)
+			raw, calls, err = call.call()
+			if again := document(raw, calls, err); !reflect.DeepEqual(response, again) {
 				t.Fatalf("the same request has two responses:\n%s\n%s", show(response), show(again))
 			}
 			compare(t, base+".answer.yaml", response, slices.Contains(options, Shared))
@@ -187,55 +191,60 @@ func show(response any) string {
 	return string(text)
 }
 
-// document is the response of a call for review, without empty fields.
-func (p *Prepared) document() map[string]any {
+// document is the response or the failure of a call for review, without empty fields.
+func document(raw contract.Response, calls HostCalls, failure error) map[string]any {
 	fields := map[string]any{}
-	put := func(name string, value any) {
-		if of := reflect.ValueOf(value); !of.IsZero() && (of.Kind() != reflect.Slice && of.Kind() != reflect.Map || of.Len() > 0) {
-			fields[name] = value
-		}
-	}
-	raw, failure, calls := p.RunRaw()
 	switch {
 	case failure == nil:
-		put("children", list(raw.Children, func(child contract.DesiredChild) any { return parsed(child.Object) }))
-		if slices.ContainsFunc(raw.Children, func(child contract.DesiredChild) bool { return len(optionsOf(child)) > 0 }) {
-			put("options", list(raw.Children, func(child contract.DesiredChild) any { return optionsOf(child) }))
+		fields = responseOf(raw)
+		if !slices.ContainsFunc(raw.Children, func(child contract.DesiredChild) bool { return len(optionsOf(child)) > 0 }) {
+			delete(fields, "options")
 		}
-		if raw.KeepAll {
-			put("keep", "all")
-		} else if len(raw.Keep) > 0 {
-			put("keep", map[string]any{"these": list(raw.Keep, refOf)})
-		}
-		put("waiting", raw.Waiting)
-		if raw.Status != nil {
-			put("status", parsed(raw.Status))
-		}
-		if raw.Requeue != nil {
-			put("requeueMs", *raw.Requeue)
-		}
-		if raw.RequeueAt != nil {
-			put("requeueAtMs", *raw.RequeueAt)
-		}
-		put("events", list(raw.Events, eventOf))
-		put("requirements", list(raw.Requirements, requirementOf))
-		put("finalized", raw.Finalized)
-		put("logs", list(calls.Logs, func(line LogLine) any { return line.Message }))
-		put("spanAttributes", calls.SpanAttributes)
-		put("spanEvents", calls.SpanEvents)
-		put("measurements", list(calls.Measurements, func(one Measurement) any {
+		fields["logs"] = list(calls.Logs, func(line LogLine) any { return line.Message })
+		fields["spanAttributes"] = calls.SpanAttributes
+		fields["spanEvents"] = calls.SpanEvents
+		fields["measurements"] = list(calls.Measurements, func(one Measurement) any {
 			return map[string]any{"metric": one.Metric, "value": one.Value, "labels": one.Labels}
-		}))
-	case failure.Kind == contract.Invalid:
-		put("invalid", fieldAndMessage(failure.Field, failure.Message))
+		})
+	case windlass.IsInvalid(failure):
+		fields["invalid"] = failure.Error()
 	default:
-		put("failed", failure.Message)
+		fields["failed"] = failure.Error()
 	}
-	document, err := schema.Encode(fields)
-	if err != nil {
-		panic(err)
+	maps.DeleteFunc(fields, func(_ string, value any) bool {
+		of := reflect.ValueOf(value)
+		return of.IsZero() || (of.Kind() == reflect.Slice || of.Kind() == reflect.Map) && of.Len() == 0
+	})
+	return mapOf(fields)
+}
+
+// responseOf is a response as golden cases have it.
+func responseOf(raw contract.Response) map[string]any {
+	fields := map[string]any{
+		"children":     list(raw.Children, func(child contract.DesiredChild) any { return json.RawMessage(child.Object) }),
+		"options":      list(raw.Children, func(child contract.DesiredChild) any { return optionsOf(child) }),
+		"events":       list(raw.Events, eventOf),
+		"requirements": list(raw.Requirements, requirementOf),
+		"finalized":    raw.Finalized,
 	}
-	return parsed(document)
+	if raw.KeepAll {
+		fields["keep"] = "all"
+	} else if len(raw.Keep) > 0 {
+		fields["keep"] = map[string]any{"these": list(raw.Keep, refOf)}
+	}
+	if raw.Waiting != "" {
+		fields["waiting"] = raw.Waiting
+	}
+	if raw.Status != nil {
+		fields["status"] = json.RawMessage(raw.Status)
+	}
+	if raw.Requeue != nil {
+		fields["requeueMs"] = *raw.Requeue
+	}
+	if raw.RequeueAt != nil {
+		fields["requeueAtMs"] = *raw.RequeueAt
+	}
+	return fields
 }
 
 func list[T any](of []T, each func(T) any) []any {
@@ -272,6 +281,9 @@ func requirementOf(one contract.Requirement) any {
 		fields["namespace"] = one.Namespaces[0]
 	case len(one.Namespaces) > 1:
 		fields["namespaces"] = one.Namespaces
+	}
+	if one.MetadataOnly {
+		fields["metadataOnly"] = true
 	}
 	return fields
 }
