@@ -7,11 +7,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	windlass "windlass.dev/plugin"
+	"windlass.dev/plugin/contract"
 	"windlass.dev/plugin/kinds"
 	"windlass.dev/plugin/log"
 	"windlass.dev/plugin/span"
@@ -51,6 +53,38 @@ type Spec struct {
 	Random bool `json:"random" default:"false"`
 	// Whether the ConfigMaps outlive the parent.
 	Retain bool `json:"retain" default:"false"`
+	// The options of the ConfigMaps, in their order.
+	Options []Options `json:"options,omitempty" maxItems:"8"`
+	// The names of ConfigMaps that stay as they are.
+	Keep []string `json:"keep,omitempty" maxItems:"8"`
+	// Whether all children stay as they are.
+	KeepAll bool `json:"keepAll" default:"false"`
+	// What the probe waits for.
+	Waiting *string `json:"waiting" minLength:"1"`
+	// Whether the ConfigMaps by labels are in all namespaces, and their metadata is enough.
+	Everywhere bool `json:"everywhere" default:"false"`
+	// The time of the next call.
+	RequeueAt *time.Time `json:"requeueAt"`
+	// Whether the status has what the probe sees.
+	See bool `json:"see" default:"false"`
+}
+
+// How the host treats a ConfigMap.
+type Options struct {
+	// As in the contract.
+	Stage uint32 `json:"stage" default:"0"`
+	// As in the contract.
+	TakeOver bool `json:"takeOver" default:"false"`
+	// As in the contract.
+	Ready *bool `json:"ready"`
+	// As in the contract.
+	Retain bool `json:"retain" default:"false"`
+	// As in the contract.
+	Once *string `json:"once" minLength:"1"`
+	// As in the contract.
+	Update *string `json:"update" enum:"apply,recreate,onDelete"`
+	// The name of a ConfigMap.
+	Replaces *string `json:"replaces" is:"dns-label"`
 }
 
 // An event.
@@ -105,8 +139,26 @@ type Status struct {
 	Config *Config `json:"config"`
 	// The time of the call.
 	Time *string `json:"time"`
-	// Whether the parent is being deleted.
+	// Whether the parent is cleaned up.
 	Finalizing *bool `json:"finalizing"`
+	// Why the parent is cleaned up.
+	Cause windlass.FinalizeCause `json:"cause,omitempty"`
+	// Whether the namespace is being deleted.
+	Terminating bool `json:"terminating,omitempty"`
+	// What surrounds the parent.
+	Seen *Seen `json:"seen"`
+}
+
+// What surrounds the parent.
+type Seen struct {
+	// The readiness of the children.
+	Readiness []string `json:"readiness"`
+	// The optional kinds that exist.
+	Kinds []string `json:"kinds"`
+	// The namespaces in which the probe may have no children.
+	Closed []string `json:"closed"`
+	// The time of the request.
+	Now string `json:"now"`
 }
 
 // The Plugin's config.
@@ -126,15 +178,19 @@ var configSchema []byte
 // Copies are objects of a kind that only the probe has.
 var copies = windlass.Kind{APIVersion: "conformance.example/v1", Kind: "Copy"}
 
+// Extras are objects of a kind that may be missing.
+var extras = windlass.Kind{APIVersion: "conformance.example/v1", Kind: "Extra"}
+
 var plugin = windlass.Plugin[Spec, Status]{
 	Name:         "probe",
 	Version:      "0.1.0",
 	Description:  "Does what its spec tells, so that a test sees how the SDK behaves",
 	Parent:       windlass.CustomResource{Group: "conformance.example", Version: "v1", Kind: "Probe", CRD: crd},
-	Children:     []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: copies}},
+	Children:     []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: copies}, {Kind: extras, Optional: true}},
 	Related:      []windlass.RelatedRule{{Kind: kinds.ConfigMap}},
 	Finalizes:    true,
 	ReadyMeans:   windlass.ReadyMeansApplied,
+	Clock:        true,
 	Resync:       5 * time.Minute,
 	ConfigSchema: configSchema,
 	Metrics: []windlass.Metric{
@@ -163,14 +219,20 @@ func reconcile(r request) (response, error) {
 	if err != nil {
 		return nil, err
 	}
-	response := &windlass.Response[Status]{Status: status}
+	response := &windlass.Response[Status]{Status: status, KeepAll: spec.KeepAll}
+	for _, name := range spec.Keep {
+		response.Keep = append(response.Keep, windlass.ChildRef{Kind: kinds.ConfigMap, Name: name})
+	}
+	if spec.Waiting != nil {
+		response.Waiting = *spec.Waiting
+	}
 	response.Requirements, status.Related = related(r)
 	for index := range spec.Children {
-		child := any(configMap(r, index))
-		if spec.Retain {
-			child = windlass.ChildWith(child, windlass.ChildOptions{Retain: true})
+		options := options(r, index)
+		if problem := contradiction(spec, options); problem != "" {
+			return nil, windlass.Invalid(fmt.Sprintf("spec.options[%d]", index), "%s", problem)
 		}
-		response.Children = append(response.Children, child)
+		response.Children = append(response.Children, windlass.ChildWith(configMap(r, index), options))
 	}
 	if spec.Copy != nil {
 		response.Children = append(response.Children, windlass.Map{
@@ -199,6 +261,9 @@ func reconcile(r request) (response, error) {
 	if spec.RequeueSeconds != nil {
 		response.Requeue = time.Duration(*spec.RequeueSeconds) * time.Second
 	}
+	if spec.RequeueAt != nil {
+		response.RequeueAt(*spec.RequeueAt)
+	}
 	return response, nil
 }
 
@@ -206,7 +271,9 @@ func reconcile(r request) (response, error) {
 func finalize(r *windlass.Request[windlass.Unread[Spec], Status]) (response, error) {
 	live := r.Children(kinds.ConfigMap)
 	isFinalizing := true
-	response := &windlass.Response[Status]{Status: &Status{Live: len(live), Finalizing: &isFinalizing}}
+	response := &windlass.Response[Status]{Status: &Status{
+		Live: len(live), Finalizing: &isFinalizing, Cause: r.Cause(), Terminating: r.IsNamespaceTerminating(),
+	}}
 	if len(live) < 2 {
 		response.Finalized = true
 		return response, nil
@@ -255,6 +322,38 @@ func configMap(r request, index int) windlass.Map {
 	}
 }
 
+// contradiction is why the host would refuse a ConfigMap with these options; empty if it would not.
+func contradiction(spec Spec, options windlass.ChildOptions) string {
+	replaced := options.Replaces.Name
+	switch {
+	case options.Retain && options.Once != "":
+		return "retain and once exclude each other"
+	case replaced != "" && (spec.KeepAll || slices.Contains(spec.Keep, replaced)):
+		return "replaces a ConfigMap that is kept"
+	}
+	return ""
+}
+
+func options(r request, index int) windlass.ChildOptions {
+	if index >= len(r.Spec.Options) {
+		return windlass.ChildOptions{Retain: r.Spec.Retain}
+	}
+	of := r.Spec.Options[index]
+	options := windlass.ChildOptions{Stage: of.Stage, TakeOver: of.TakeOver, Ready: of.Ready, Retain: of.Retain || r.Spec.Retain}
+	if of.Once != nil {
+		options.Once = *of.Once
+	}
+	if of.Update != nil {
+		options.Update = map[string]windlass.UpdateStrategy{
+			"apply": windlass.Apply, "recreate": windlass.Recreate, "onDelete": windlass.OnDelete,
+		}[*of.Update]
+	}
+	if of.Replaces != nil {
+		options.Replaces = windlass.ChildRef{Kind: kinds.ConfigMap, Name: *of.Replaces}
+	}
+	return options
+}
+
 // related returns the requirements, and the objects that the host has served for them.
 func related(r request) (requirements []windlass.Requirement, objects []any) {
 	serve := func(requirement windlass.Requirement, id string) *windlass.Object {
@@ -278,7 +377,11 @@ func related(r request) (requirements []windlass.Requirement, objects []any) {
 		}
 	}
 	if labels := r.Spec.Select; labels != nil {
-		serve(windlass.Labelled("labelled", kinds.ConfigMap, *labels), "labelled")
+		labelled := windlass.Labelled("labelled", kinds.ConfigMap, *labels)
+		if r.Spec.Everywhere {
+			labelled = labelled.InAllNamespaces().MetadataOnly()
+		}
+		serve(labelled, "labelled")
 	}
 	return requirements, objects
 }
@@ -307,7 +410,30 @@ func statusOf(r request) (*Status, error) {
 		now := windlass.Timestamp(windlass.Now())
 		status.Time = &now
 	}
+	if spec.See {
+		status.Seen = see(r)
+	}
 	return status, r.Config(status.Config)
+}
+
+func see(r request) *Seen {
+	seen := &Seen{Readiness: []string{}, Kinds: []string{}, Closed: append([]string{}, r.ClosedNamespaces()...)}
+	states := map[contract.ReadinessState]string{
+		windlass.ReadinessUnknown: "unknown", windlass.ReadinessReady: "ready", windlass.ReadinessProgressing: "progressing",
+		windlass.ReadinessFailed: "failed",
+	}
+	for _, child := range r.Raw().Children {
+		text := fmt.Sprintf("%s %s: %s", child.Kind.Kind, child.Name, states[child.Readiness.State])
+		if message := child.Readiness.Message; message != "" {
+			text += ", " + message
+		}
+		seen.Readiness = append(seen.Readiness, text)
+	}
+	if r.HasKind(extras) {
+		seen.Kinds = append(seen.Kinds, extras.Kind)
+	}
+	seen.Now = windlass.Timestamp(r.Now())
+	return seen
 }
 
 func entry(of map[string]string, key string) *string {
