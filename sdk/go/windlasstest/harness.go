@@ -38,7 +38,8 @@ type told struct {
 func (p *Prepared) ask(response map[string]any) (answer, error) {
 	related := map[string][]json.RawMessage{}
 	for _, one := range p.request.Related {
-		related[one.ID] = append(related[one.ID], documents(one.Objects)...)
+		objects := append([]json.RawMessage{}, related[one.ID]...) // Not nil, which would be null.
+		related[one.ID] = append(objects, documents(one.Objects)...)
 	}
 	question := map[string]any{
 		"descriptor": descriptorOf(p.plugin.Describe()),

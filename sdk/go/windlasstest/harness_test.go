@@ -62,7 +62,7 @@ func TestReadinessThatTheTestDoesNotSetIsThatOfTheHost(t *testing.T) {
 		}
 		return &windlass.Response[struct{}]{}
 	}
-	_, err := returning(see).Related("all", deployment("d")).
+	_, err := returning(see).Related("all", deployment("d")).Related("none").
 		Children(Ready(deployment("a")), deployment("b"), YAML(`{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}`)).Run()
 	if err != nil {
 		t.Error(err)
