@@ -28,7 +28,7 @@ func Timestamp(at time.Time) string {
 
 // RandomBytes returns count bytes from the host, at most 1 MiB: the call fails if it asks for more at once. The bytes are
 // the same in every call with the same request as long as the Secret windlass-rng-key in the host's namespace exists, and secret, so
-// fit for a generated password. Another request gets other bytes: keep a generated value in a child. A test sets them
+// fit for a generated password. Another request gets other bytes: [Request.Generated] keeps a generated value. A test sets them
 // (windlasstest.Prepared.Random).
 func RandomBytes(count int) []byte {
 	return host.Random(count)

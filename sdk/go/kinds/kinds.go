@@ -28,14 +28,17 @@ var (
 
 // Kinds for permissions.
 var (
-	Role        = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}
-	RoleBinding = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"}
+	ClusterRole        = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}
+	ClusterRoleBinding = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRoleBinding"}
+	Role               = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}
+	RoleBinding        = windlass.Kind{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"}
 )
 
-// Kinds for scaling, disruptions and networks.
+// Kinds for scaling, scheduling, disruptions and networks.
 var (
 	HorizontalPodAutoscaler = windlass.Kind{APIVersion: "autoscaling/v2", Kind: "HorizontalPodAutoscaler"}
 	Ingress                 = windlass.Kind{APIVersion: "networking.k8s.io/v1", Kind: "Ingress"}
 	NetworkPolicy           = windlass.Kind{APIVersion: "networking.k8s.io/v1", Kind: "NetworkPolicy"}
 	PodDisruptionBudget     = windlass.Kind{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"}
+	PriorityClass           = windlass.Kind{APIVersion: "scheduling.k8s.io/v1", Kind: "PriorityClass"}
 )
