@@ -242,7 +242,7 @@ func responseOf(raw contract.Response) map[string]any {
 		fields["requeueMs"] = *raw.Requeue
 	}
 	if raw.RequeueAt != nil {
-		fields["requeueAtMs"] = *raw.RequeueAt
+		fields["requeueAtMs"] = max(*raw.RequeueAt, 1) // As the host reads it.
 	}
 	return fields
 }
