@@ -171,8 +171,9 @@ func TestSpecIsAppliedWhenTheGenerationIsObservedWithoutStall(t *testing.T) {
 		`{}`:                      false,
 		`{observedGeneration: 1}`: false,
 		`{observedGeneration: 2}`: true,
-		`{observedGeneration: 2, conditions: [{type: Stalled, status: "True"}]}`:  false,
-		`{observedGeneration: 2, conditions: [{type: Stalled, status: "False"}]}`: true,
+		`{observedGeneration: 2, conditions: [{type: Stalled, status: "True"}]}`:                      false,
+		`{observedGeneration: 2, conditions: [{type: Stalled, status: "False"}]}`:                     true,
+		`{observedGeneration: 2, conditions: [{type: Stalled, status: "True", reason: ChildFailed}]}`: true,
 	} {
 		_, err := call(func(r *request) (*response, error) {
 			if r.IsSpecApplied() != isApplied {

@@ -153,7 +153,7 @@ func (r *Request[Spec, Status]) Status() *Status {
 
 // IsSpecApplied tells whether the children of the last response for the current generation of the spec have been applied: the
 // host writes this into status.observedGeneration and the condition Stalled. Until then the live children belong to an older
-// spec: however complete they look, the parent is not ready. Always false for kinds whose status has no such fields, as built-in
+// spec: however complete they look, the parent is not ready. Children of which one has failed have been applied. Always false for kinds whose status has no such fields, as built-in
 // kinds.
 func (r *Request[Spec, Status]) IsSpecApplied() bool {
 	var status struct {
@@ -165,7 +165,8 @@ func (r *Request[Spec, Status]) IsSpecApplied() bool {
 		return false
 	}
 	stalled := find(status.Conditions, "Stalled")
-	return *status.ObservedGeneration >= r.Generation && (stalled == nil || stalled.Status != True)
+	isStalled := stalled != nil && stalled.Status == True && stalled.Reason != "ChildFailed"
+	return *status.ObservedGeneration >= r.Generation && !isStalled
 }
 
 // Parent reads the whole parent into a value, as json.Unmarshal does, for kinds with fields outside spec. A number in a value of

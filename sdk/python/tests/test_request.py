@@ -258,6 +258,7 @@ class RequestTest(unittest.TestCase):
             ({"observedGeneration": 2}, True),
             ({"observedGeneration": 2, "conditions": [stalled]}, False),
             ({"observedGeneration": 2, "conditions": [{**stalled, "status": "False"}]}, True),
+            ({"observedGeneration": 2, "conditions": [{**stalled, "reason": "ChildFailed"}]}, True),
         ]:
             request = request_of(parent(metadata={"name": "a", "generation": 2}, status=status))
             self.assertEqual(request.is_spec_applied, applied, status)

@@ -257,15 +257,15 @@ class Request(typing.Generic[Spec, Status]):
         """Whether the children of the last response for the current generation of the spec have been applied.
 
         The host writes this into `status.observedGeneration` and the condition `Stalled`. Until then the live children
-        belong to an older spec: however complete they look, the parent is not ready. Always False for kinds whose status
-        has no such fields, as built-in kinds.
+        belong to an older spec: however complete they look, the parent is not ready. Children of which one has failed
+        have been applied. Always False for kinds whose status has no such fields, as built-in kinds.
         """
         status = self.parent.get("status")
         observed = status.get("observedGeneration") if isinstance(status, dict) else None
         if not isinstance(observed, int) or observed < self.metadata.generation:
             return False
         stalled = condition_of(self.parent, "Stalled")
-        return stalled is None or not stalled.is_true
+        return stalled is None or not stalled.is_true or stalled.reason == "ChildFailed"
 
     def config(self, cls: type[T]) -> T:
         """Read the Plugin's `spec.config`; without one, `{}` is read.
