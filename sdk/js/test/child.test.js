@@ -25,14 +25,14 @@ test('options of a child go beside it, and the child itself does not change', ()
     stage: 2,
     retain: true,
     takeOver: true,
-    once: 'v2',
     ready: false,
     update: { rolling: ['Available'], recreate: true },
     replaces: { kind: kinds.ConfigMap, namespace: 'web', name: 'old' },
   };
-  const { response } = respond(() => ({ children: [childWith(configMap, options), { ...configMap, metadata: { name: 'b' } }] }));
-  assert.deepEqual(response?.options, [options, {}]);
-  assert.deepEqual(response?.children, [configMap, { ...configMap, metadata: { name: 'b' } }]);
+  const b = { ...configMap, metadata: { name: 'b' } };
+  const { response } = respond(() => ({ children: [childWith(configMap, options), childWith(b, { once: 'v2' })] }));
+  assert.deepEqual(response?.options, [options, { once: 'v2' }]);
+  assert.deepEqual(response?.children, [configMap, b]);
 });
 
 test('options are added to those that a child has, and a copy of the child keeps them', () => {
@@ -62,9 +62,9 @@ test('children are kept by reference, as live objects, or all together', () => {
   assert.deepEqual(keep(() => []).response?.keep, []);
   const job = { kind: { apiVersion: 'batch/v1', name: 'Job' }, namespace: 'web', name: 'j' };
   assert.deepEqual(keep((request) => [...request.children, undefined]).response?.keep, [job]);
-  const Widget = kind('example.com/v1', 'Widget');
-  assert.deepEqual(keep(() => [{ kind: Widget, name: 'w' }]).response?.keep, [
-    { kind: { apiVersion: 'example.com/v1', name: 'Widget' }, namespace: undefined, name: 'w' },
+  const OldJob = kind('batch/v1beta1', 'Job');
+  assert.deepEqual(keep(() => [{ kind: OldJob, name: 'w' }]).response?.keep, [
+    { kind: { apiVersion: 'batch/v1beta1', name: 'Job' }, namespace: undefined, name: 'w' },
   ]);
-  assert.equal(keep(() => [{ kind: Widget }]).failure?.message, 'TypeError: keep[0].name is undefined instead of a string');
+  assert.equal(keep(() => [{ kind: OldJob }]).failure?.message, 'TypeError: keep[0].name is undefined instead of a string');
 });

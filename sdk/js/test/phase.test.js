@@ -24,7 +24,7 @@ const phased = plugin({
 
 /** Calls the plugin for a phase, with the status before. */
 const respond = (/** @type {string} */ phase, /** @type {object | undefined} */ status = undefined) =>
-  call(phased, { parent: { spec: { phase }, ...(status && { status }) }, at: '2026-02-03T04:05:06Z' });
+  call(phased, { parent: { metadata: { name: 'a' }, spec: { phase }, ...(status && { status }) }, at: '2026-02-03T04:05:06Z' });
 
 test('a phase sets condition, event, time and requeue', () => {
   const time = '2026-02-03T04:05:06Z';
@@ -44,5 +44,6 @@ test('a phase sets condition, event, time and requeue', () => {
 
 test('a response without a status has no phase', () => {
   const without = plugin({ ...phased.definition, reconcile: (request) => withPhase(/** @type {any} */ (request), {}, { message: '' }) });
-  assert.throws(() => call(without, { parent: { spec: { phase: 'Running' } } }), /a response without a status has no phase/);
+  const parent = { metadata: { name: 'a' }, spec: { phase: 'Running' } };
+  assert.throws(() => call(without, { parent }), /a response without a status has no phase/);
 });

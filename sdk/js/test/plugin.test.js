@@ -264,7 +264,7 @@ test('a parent without spec has the defaults of its fields', () => {
     parent: customResource({ group: 'a.b', version: 'v1', kind: 'A', spec: t.object({ n: t.integer({ default: 3 }) }) }),
     reconcile: ({ spec, parent }) => ({ requeue: spec.n, events: [{ type: 'Normal', reason: parent.kind ?? '', message: '' }] }),
   });
-  const { requeue, events } = call(defaults, { parent: {} });
+  const { requeue, events } = call(defaults, { parent: { metadata: { name: 'a' } } });
   assert.deepEqual([requeue, events[0]?.reason], [3, 'A']);
 });
 

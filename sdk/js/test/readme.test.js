@@ -23,7 +23,8 @@ test('the plugin of the README is type-checked and passes its tests', () => {
   const folder = mkdtempSync(join(tmpdir(), 'windlass-'));
   /** @param {string[]} command */
   const node = (...command) => {
-    const env = { PATH: process.env['PATH'], UPDATE_EXPECT: '1' };
+    const { PATH, WINDLASS } = process.env;
+    const env = { PATH, WINDLASS, UPDATE_EXPECT: '1' };
     execFileSync(process.execPath, command, { cwd: folder, env, encoding: 'utf8' });
   };
   try {

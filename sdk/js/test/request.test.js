@@ -80,20 +80,30 @@ test('a live object has conditions and tells whether it is being deleted', () =>
   assert.equal(fresh.condition('Ready'), undefined);
 });
 
-test('a live object is ready or not, with the reason', () => {
-  const pod = (/** @type {string} */ name) => ({ apiVersion: 'v1', kind: 'Pod', metadata: { name } });
+test('a live object is ready or not, as the host tells, unless the test does', () => {
+  const object = (/** @type {string} */ kind, /** @type {string} */ name) => ({ apiVersion: 'v1', kind, metadata: { name } });
+  const pod = (/** @type {string} */ name) => object('Pod', name);
+  const changed = { apiVersion: 'apps/v1', kind: 'Deployment', metadata: { name: 'e', generation: 2 }, status: { observedGeneration: 1 } };
   const options = {
-    children: [withReadiness(pod('c'), 'ready'), pod('b'), withReadiness(pod('a'), 'failed', 'no image')],
-    related: { pods: [withReadiness(pod('d'), 'progressing', '1/2 ready')] },
+    children: [
+      changed,
+      withReadiness(pod('c'), 'ready'),
+      withReadiness(pod('b'), 'unknown'),
+      withReadiness(pod('a'), 'failed', 'no image'),
+    ],
+    related: { pods: [withReadiness(pod('d'), 'progressing', '1/2 ready')], widgets: [changed, object('ConfigMap', 'a')] },
   };
-  const objects = see((request) => [...request.children, ...(request.related('pods') ?? [])], options);
+  const objects = see((request) => ['pods', 'widgets'].flatMap((id) => request.related(id) ?? []).concat(request.children), options);
   assert.deepEqual(
     objects.map((/** @type {any} */ object) => [object.isReady, object.readiness]),
     [
+      [false, { state: 'progressing', message: '1/2 ready' }],
+      [false, { state: 'progressing', message: 'its controller has not seen its latest change yet' }],
+      [true, { state: 'ready', message: '' }],
+      [false, { state: 'progressing', message: 'its controller has not seen its latest change yet' }],
       [false, { state: 'failed', message: 'no image' }],
       [false, { state: 'unknown', message: '' }],
       [true, { state: 'ready', message: '' }],
-      [false, { state: 'progressing', message: '1/2 ready' }],
     ],
   );
 });

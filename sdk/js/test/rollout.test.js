@@ -23,7 +23,7 @@ test('rollouts are those that every SDK sees', () => {
         return {};
       },
     });
-    call(sees, { parent: {}, children: [object] });
+    call(sees, { parent: { metadata: { name: 'a' } }, children: [object] });
     assert.deepEqual(seen, expected, description);
   }
 });

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import test from 'node:test';
 
 import { childWith, customResource, existing, kinds, log, measure, plugin, t } from '@windlass/plugin';
-import { call, checkCrd, goldenCases } from '@windlass/plugin/testing';
+import { attempt, call, checkCrd, goldenCases, Refused } from '@windlass/plugin/testing';
 
 const parent = customResource({
   group: 'example.com',
@@ -57,30 +57,78 @@ const REQUEST = "description: One\nparent: {metadata: {name: d}, spec: {count: 1
 const INVALID = 'description: Many\nparent: {metadata: {name: d}, spec: {count: 7}}\n';
 
 test('clocks and random numbers are the same in every call, and are the real ones afterwards', () => {
-  const options = { parent: { spec: { count: 2 } }, at: '2026-02-03T04:05:06Z' };
+  const parent = { metadata: { name: 'd' }, spec: { count: 2 } };
+  const options = { parent, at: '2026-02-03T04:05:06Z' };
   const response = call(dice, options);
   assert.deepEqual(call(dice, options), response);
   assert.equal(response.status.at, '2026-02-03T04:05:06.000Z');
-  assert.equal(call(dice, { parent: { spec: { count: 2 } } }).status.at, '2026-01-01T00:00:00.000Z');
+  assert.equal(call(dice, { parent }).status.at, '2026-01-01T00:00:00.000Z');
   assert.equal(new Set(Object.keys(response.children[0]?.['data'])).size, 2);
   assert.notEqual(crypto.randomUUID(), crypto.randomUUID());
   assert(Date.now() > Date.parse('2026-01-02T00:00:00Z'));
 });
 
-test('a response that the host would reject is an error', () => {
-  const options = { parent: { spec: { count: 1 } } };
-  const error = (/** @type {object} */ fields) => {
-    try {
-      call(plugin({ ...definition, ...fields }), options);
-    } catch (error) {
-      return /** @type {Error} */ (error).message;
-    }
+/**
+ * The error of a call of this plugin.
+ *
+ * @param {import('@windlass/plugin').Plugin} plugin
+ * @param {Partial<import('@windlass/plugin/testing').CallOptions>} options
+ */
+function errorOf(plugin, options = {}) {
+  try {
+    attempt(plugin, { parent: { metadata: { name: 'd' }, spec: { count: 1 } }, ...options });
+  } catch (error) {
+    return /** @type {Error} */ (error);
+  }
+  return undefined;
+}
+
+test('what the host refuses is an error with the sentence of the host, and no failure of the plugin', () => {
+  const refused = (/** @type {object} */ fields, options = {}) => {
+    const error = errorOf(plugin({ ...definition, ...fields }), options);
+    assert(error instanceof Refused, error?.stack ?? 'no error');
+    return error.message;
   };
-  assert.equal(error({ children: [kinds.Pod] }), "child ConfigMap dice: the plugin's children do not include v1 ConfigMap");
+  const undeclared = 'child "dice" is of kind ConfigMap.v1, which the component\'s descriptor does not declare';
+  assert.equal(refused({ children: [kinds.Pod] }), `${undeclared}: its author must add it to the descriptor's \`children\``);
   const named = (/** @type {string[]} */ ...names) => ({
     reconcile: () => ({ children: names.map((name) => ({ apiVersion: 'v1', kind: 'ConfigMap', metadata: { name } })) }),
   });
-  assert.equal(error(named('a', 'b', 'a')), 'child ConfigMap a is in the response twice');
+  assert.equal(refused(named('a', 'b', 'a')), 'ConfigMap default/a is twice in the response');
+  const requirements = [{ id: 'a', kind: kinds.Secret, name: 'b' }];
+  const requires = { reconcile: () => ({ requirements }) };
+  assert.match(refused(requires), /"a".*Secret/);
+  assert.equal(errorOf(plugin({ ...definition, ...requires, related: [kinds.Secret] })), undefined);
+  const selects = (/** @type {object} */ labelSelector) => ({
+    related: [kinds.Secret],
+    reconcile: () => ({ requirements: [{ id: 'a', kind: kinds.Secret, labelSelector }] }),
+  });
+  assert.match(refused(selects({ matchExpressions: [{ key: 'a', operator: 'Near', values: ['b'] }] })), /Near/);
+  assert.match(refused({ metrics: [{ ...definition.metrics[0], name: 'no spaces' }] }), /no spaces/);
+  assert.match(refused({}, { config: { image: 'a' } }), /config/);
+});
+
+test('a child reaches the host byte for byte', () => {
+  const object = new TextEncoder().encode('{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","name":"b"}}');
+  const reconcile = (/** @type {any} */ request) => {
+    const response = dice.reconciler.reconcile(request);
+    return { ...response, children: response.children.map((child) => ({ ...child, object })) };
+  };
+  const twice = { ...dice, reconciler: { ...dice.reconciler, reconcile } };
+  const { message } = errorOf(twice) ?? {};
+  assert.equal(message, 'child 0 is not valid JSON: the key "name" stands twice in the object that ends at byte 72');
+});
+
+test('a test without the program windlass fails, and says how to get it', (context) => {
+  const before = process.env['WINDLASS'];
+  context.after(() => void (before === undefined ? delete process.env['WINDLASS'] : (process.env['WINDLASS'] = before)));
+  process.env['WINDLASS'] = join(tmpdir(), 'no-windlass');
+  const { message = '' } = errorOf(dice) ?? {};
+  assert.match(message, /no-windlass: install it with `cargo install windlass`, or set the environment variable WINDLASS/);
+});
+
+test('what the API server or the host would drop is an error', () => {
+  const error = (/** @type {object} */ fields) => errorOf(plugin({ ...definition, ...fields }))?.message;
   assert.equal(error({ metrics: [] }), 'metric thrown: the plugin does not declare it');
   const metric = { name: 'thrown', type: 'counter', description: 'Dice.' };
   assert.equal(error({ metrics: [metric] }), 'metric thrown, label parent: the plugin does not declare it');
@@ -88,10 +136,6 @@ test('a response that the host would reject is an error', () => {
   assert.equal(error({ reconcile: () => ({ status: { at: 'x'.repeat(25) } }) }), 'status.at: has 25 characters, more than 24');
   const unknown = { at: '', other: [1] };
   assert.match(error({ reconcile: () => ({ status: unknown }) }) ?? '', /^status\.other: the type of the status has no such/);
-  const requirements = [{ id: 'a', kind: kinds.Secret, name: 'b' }];
-  assert.equal(error({ reconcile: () => ({ requirements }) }), "requirement a: the plugin's related kinds do not include v1 Secret");
-  const related = [kinds.Secret];
-  assert.equal(error({ related, reconcile: () => ({ requirements }) }), undefined);
 });
 
 test('UPDATE_EXPECT writes the expected responses, with which later calls are compared', () => {
@@ -250,7 +294,7 @@ test('large numbers of a case are exact', () => {
     parent: big,
     reconcile: ({ spec }) => ({ events: [{ type: 'Normal', reason: 'N', message: `${spec.n + 1n} ${spec.small}` }] }),
   });
-  const request = 'description: Big\nparent: {spec: {n: 9223372036854775806, small: 7}}\n';
+  const request = 'description: Big\nparent: {metadata: {name: a}, spec: {n: 9223372036854775806, small: 7}}\n';
   const answer = "events: [{type: Normal, reason: N, message: '9223372036854775807 7'}]\n";
   withFolder({ 'a.yaml': request, 'a.answer.yaml': answer }, (folder) => goldenCases(plus, folder)[0]?.check());
 });

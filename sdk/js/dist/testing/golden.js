@@ -25,8 +25,9 @@ import test from 'node:test';
 import { fileURLToPath } from 'node:url';
 // Node.js has no reader of YAML.
 import { parse, stringify as toYaml } from 'yaml';
-import { decode, stringify } from '../json.js';
+import { stringify } from '../json.js';
 import { attempt, crd } from './index.js';
+import { written } from './response.js';
 /** The fields of a case's file. */
 const FIELDS = [
     'description',
@@ -138,57 +139,20 @@ function document({ response, failure }) {
     if (failure !== undefined) {
         return { [failure.type]: failure.message };
     }
-    const { keep, options } = response;
-    const fields = {
+    const { options, ...fields } = written(response);
+    const all = {
         children: response.children,
-        options: options.every(isEmpty) ? undefined : options.map(optionsDocument),
-        keep: keep === 'all' || keep.length === 0 ? keep : { these: keep.map(reference) },
-        waiting: response.waiting,
-        status: response.status,
-        requeueMs: response.requeue,
-        requeueAtMs: response.requeueAt?.getTime(),
-        events: response.events,
-        requirements: response.requirements.map(requirement),
-        finalized: response.finalized,
+        options: response.options.every(isEmpty) ? undefined : options,
+        ...fields,
         logs: response.logs.map(({ message }) => message),
         spanAttributes: response.spanAttributes,
         spanEvents: response.spanEvents.map(({ name }) => name),
         measurements: response.measurements,
     };
-    return Object.fromEntries(Object.entries(fields).filter(([, value]) => !isEmpty(value)));
+    return Object.fromEntries(Object.entries(all).filter(([, value]) => !isEmpty(value)));
 }
 function isEmpty(value) {
     return value === undefined || value === false || (typeof value === 'object' && value !== null && Object.keys(value).length === 0);
-}
-function optionsDocument({ update, replaces, ...options }) {
-    return { ...options, ...(update && { update: updateDocument(update) }), ...(replaces && { replaces: reference(replaces) }) };
-}
-function updateDocument(update) {
-    if (typeof update === 'string') {
-        return update === 'on-delete' ? 'onDelete' : update;
-    }
-    const { rolling, recreate } = update;
-    return { rolling: { recreate, until: rolling.length === 0 ? 'ready' : { conditions: rolling } } };
-}
-function reference({ kind, namespace, name }) {
-    return { apiVersion: kind.apiVersion, kind: kind.name, ...(namespace && { namespace }), name };
-}
-function requirement({ id, kind, namespaces, select, metadataOnly }) {
-    const selected = select.tag === 'label-selector' ? { labels: selectorText(decode(select.val)) } : { [select.tag]: select.val };
-    return { id, apiVersion: kind.apiVersion, kind: kind.name, ...where(namespaces), ...selected, ...(metadataOnly && { metadataOnly }) };
-}
-function where(namespaces) {
-    if (namespaces.tag === 'named') {
-        const [namespace, ...others] = namespaces.val;
-        return namespace !== undefined && others.length === 0 ? { namespace } : { namespaces: namespaces.val };
-    }
-    return namespaces.tag === 'all' ? { namespaces: 'all' } : {};
-}
-/** A LabelSelector in kubectl's syntax, as the host writes it. */
-function selectorText({ matchLabels, matchExpressions }) {
-    const labels = Object.entries(matchLabels ?? {}).sort().map(([key, value]) => ({ key, operator: 'In', values: [value] }));
-    const term = ({ key, operator, values }) => ({ In: `${key} in (${values})`, NotIn: `${key} notin (${values})`, Exists: key, DoesNotExist: `!${key}` })[operator];
-    return [...labels, ...(matchExpressions ?? [])].map(term).join(',');
 }
 /** With the fields of objects in alphabetical order. */
 function sorted(value) {

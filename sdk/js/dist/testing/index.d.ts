@@ -16,22 +16,26 @@
  * @module @windlass/plugin/testing
  */
 import type { Verdict } from '../admission.js';
-import type { ChildOptions, ChildRef } from '../child.js';
 import type * as contract from '../contract.js';
 import { Failure } from '../failure.js';
 import { type JsonObject } from '../json.js';
-import type { Kind, KubernetesObject, ObjectMeta } from '../kinds.js';
+import type { Kind, KubernetesObject } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
 import type { LeftOut, Readiness } from '../request.js';
-import type { Event } from '../response.js';
 import { type HostCalls } from './host.js';
+import { type TestResponse } from './response.js';
 export { checkCrd, golden, goldenCases, type GoldenCase, type GoldenOptions } from './golden.js';
+export { Refused } from './harness.js';
 export type { HostCalls, LogLine, Measurement, SpanEvent } from './host.js';
+export type { Child, Named, TestResponse } from './response.js';
 /** The input of a call: the parent, and what exists. */
 export interface CallOptions {
     /** The parent. A missing `metadata.uid` becomes `uid`; `apiVersion` and `kind` are those of the plugin's parents. */
     parent: KubernetesObject;
-    /** Live children, in any order: those of an earlier response, for example. {@link withReadiness} says whether one is ready. */
+    /**
+     * Live children, in any order: those of an earlier response, for example. The host tells which are ready, unless {@link withReadiness}
+     * does.
+     */
     children?: readonly KubernetesObject[];
     /** Live children that the request is too small for. */
     leftOut?: readonly LeftOut[];
@@ -51,43 +55,6 @@ export interface CallOptions {
     closedNamespaces?: readonly string[];
     /** The time (`Request.now`, and the wall clock), in RFC 3339. The default is the beginning of 2026. */
     at?: string;
-}
-/** A desired child. */
-export interface Child extends KubernetesObject {
-    /** As in `apps/v1`. */
-    apiVersion: string;
-    /** As in `Deployment`. */
-    kind: string;
-    /** The metadata. */
-    metadata: ObjectMeta & Named;
-}
-/** What has a name. */
-export interface Named {
-    /** The name. */
-    name: string;
-}
-/** The response of a plugin with parsed JSON, and the calls of the host's functions. */
-export interface TestResponse extends HostCalls {
-    /** All desired children, in the plugin's order. */
-    children: Child[];
-    /** The options of each child that are not the default, in the same order. */
-    options: ChildOptions[];
-    /** Live children that stay as they are. */
-    keep: 'all' | ChildRef[];
-    /** The plugin's part of the status, with its conditions. */
-    status: any;
-    /** What the plugin waits for. */
-    waiting: string | undefined;
-    /** Milliseconds until the next reconcile. */
-    requeue: number | undefined;
-    /** The time of the next reconcile. */
-    requeueAt: Date | undefined;
-    /** Events on the parent. */
-    events: Event[];
-    /** Related objects that the response depends on. */
-    requirements: contract.Requirement[];
-    /** Whether the host may remove the finalizer. */
-    finalized: boolean;
 }
 /** The outcome of a call: its response, or its failure. */
 export type Outcome = Success | Failing;
@@ -111,16 +78,14 @@ export interface Failing {
  * Calls the plugin and returns its response.
  *
  * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
- * @throws {Error} if the host would reject the response: a child or a related object of a kind that the plugin does not declare, or a
- * status that is not of its type; and if the plugin measures something that it does not declare, which the host would drop.
+ * @throws {Refused} if the host refuses the response, the config or the plugin's description.
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status is not of its type;
+ * and if the plugin measures something that it does not declare, which the host would drop.
  */
 export declare function call(plugin: Plugin, options: CallOptions): TestResponse;
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
 export declare function attempt(plugin: Plugin, options: CallOptions): Outcome;
-/**
- * A live object of which the plugin sees that it is ready, or not, with what is missing or why it failed. Of other objects of a test it
- * sees that this is unknown: the host works it out, and the tests do not.
- */
+/** A live object that is ready, or not, with what is missing or why it failed, whatever the host would tell of it. */
 export declare function withReadiness<T extends KubernetesObject>(object: T, state: Readiness['state'], message?: string): T;
 /** A write of a parent. */
 export interface ReviewOptions {

@@ -17,14 +17,18 @@
  */
 import { Failure, failed, invalid } from '../failure.js';
 import { decode, encode } from '../json.js';
+import { ask } from './harness.js';
 import { record } from './host.js';
+import { parsed } from './response.js';
 export { checkCrd, golden, goldenCases } from './golden.js';
+export { Refused } from './harness.js';
 /**
  * Calls the plugin and returns its response.
  *
  * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
- * @throws {Error} if the host would reject the response: a child or a related object of a kind that the plugin does not declare, or a
- * status that is not of its type; and if the plugin measures something that it does not declare, which the host would drop.
+ * @throws {Refused} if the host refuses the response, the config or the plugin's description.
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status is not of its type;
+ * and if the plugin measures something that it does not declare, which the host would drop.
  */
 export function call(plugin, options) {
     const { response, failure } = attempt(plugin, options);
@@ -39,7 +43,8 @@ export function attempt(plugin, options) {
     if (Number.isNaN(now.getTime())) {
         throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
     }
-    const request = requestOf(plugin, options, now);
+    const descriptor = plugin.reconciler.describe();
+    const request = toldReadiness(descriptor, requestOf(plugin, options, now));
     const { value, calls } = record(now, () => {
         try {
             return { response: plugin.reconciler.reconcile(request) };
@@ -53,15 +58,15 @@ export function attempt(plugin, options) {
         value.failure.cause = stack?.message;
         return { failure: value.failure, calls };
     }
+    ask(descriptor, request, value.response);
     const response = { ...parsed(value.response), ...calls };
     check(plugin, response);
     return { response };
 }
 const READINESS = Symbol('readiness');
-/**
- * A live object of which the plugin sees that it is ready, or not, with what is missing or why it failed. Of other objects of a test it
- * sees that this is unknown: the host works it out, and the tests do not.
- */
+/** The readiness of which the test says nothing: this object, and no equal one. */
+const UNTOLD = { tag: 'unknown' };
+/** A live object that is ready, or not, with what is missing or why it failed, whatever the host would tell of it. */
 export function withReadiness(object, state, message = '') {
     return { ...object, [READINESS]: { tag: state, val: message } };
 }
@@ -129,6 +134,23 @@ function requestOf(plugin, options, now) {
         extensions: [],
     };
 }
+/** The request with the readiness that the host tells of all objects of which the test says nothing. */
+function toldReadiness(descriptor, request) {
+    const objects = [request.children, ...request.related.map(({ objects }) => objects)].flat();
+    if (!objects.some(({ readiness }) => readiness === UNTOLD)) {
+        return request;
+    }
+    const { children, related } = ask(descriptor, request);
+    const tell = (objects, told = []) => objects.map((object, index) => (object.readiness === UNTOLD ? { ...object, readiness: readiness(told[index]) } : object));
+    return {
+        ...request,
+        children: tell(request.children, children),
+        related: request.related.map(({ id, objects }) => ({ id, objects: tell(objects, related?.[id]) })),
+    };
+}
+function readiness({ state, message = '' } = { state: 'unknown' }) {
+    return { tag: state, val: message };
+}
 function kindOfParents(plugin) {
     const { existing, crd } = plugin.definition.parent;
     if (existing !== undefined) {
@@ -144,7 +166,7 @@ function observed(object) {
         namespace: metadata?.namespace,
         name: metadata?.name ?? '',
         object: encode(object),
-        readiness: object[READINESS] ?? { tag: 'unknown' },
+        readiness: object[READINESS] ?? UNTOLD,
     };
 }
 /** The order in which the host sends objects. */
@@ -156,61 +178,8 @@ function failureOf(error) {
     const failure = error;
     return failure.tag === 'invalid' ? invalid(failure.val.field ?? '', failure.val.message) : failed(failure.val);
 }
-function parsed(response) {
-    const { keep, requeue, requeueAt } = response;
-    return {
-        children: response.children.map(({ object }) => decode(object)),
-        options: response.children.map(optionsOf),
-        keep: keep.tag === 'all' ? 'all' : keep.tag === 'these' ? keep.val : [],
-        status: response.status && decode(response.status),
-        waiting: response.waiting,
-        requeue: requeue === undefined ? undefined : Number(requeue),
-        requeueAt: requeueAt === undefined ? undefined : new Date(Number(requeueAt)),
-        events: response.events.map(({ eventType, reason, message }) => ({
-            type: eventType === 'normal' ? 'Normal' : 'Warning',
-            reason,
-            message,
-        })),
-        requirements: response.requirements,
-        finalized: response.finalized,
-    };
-}
-function optionsOf({ stage, retain, takeOver, create, ready, update, replaces }) {
-    const once = create.tag === 'once' ? create.val : undefined;
-    const options = {
-        stage: stage || undefined,
-        retain: retain || undefined,
-        takeOver: takeOver || undefined,
-        ready,
-        update: update && updateOf(update),
-        once,
-        replaces,
-    };
-    return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-function updateOf(update) {
-    return update.tag === 'rolling' ? { rolling: update.val.conditions, recreate: update.val.recreate } : update.tag;
-}
-/** Throws if the host would reject or drop a part of the response. */
+/** Throws if the API server or the host would drop a part of the response. */
 function check(plugin, response) {
-    const descriptor = plugin.reconciler.describe();
-    const has = (rules, apiVersion, name) => rules.some(({ kind }) => kind.apiVersion === apiVersion && kind.name === name);
-    const seen = new Set();
-    for (const { apiVersion, kind, metadata } of response.children) {
-        if (!has(descriptor.children, apiVersion, kind)) {
-            throw new Error(`child ${kind} ${metadata.name}: the plugin's children do not include ${apiVersion} ${kind}`);
-        }
-        const key = [apiVersion, kind, metadata.namespace, metadata.name].join(' ');
-        if (seen.has(key)) {
-            throw new Error(`child ${kind} ${metadata.name} is in the response twice`);
-        }
-        seen.add(key);
-    }
-    for (const { id, kind } of response.requirements) {
-        if (!has(descriptor.related, kind.apiVersion, kind.name)) {
-            throw new Error(`requirement ${id}: the plugin's related kinds do not include ${kind.apiVersion} ${kind.name}`);
-        }
-    }
     const { status } = plugin.definition.parent;
     const { conditions: _, ...own } = response.status ?? {};
     if (status !== undefined && Object.keys(own).length > 0) {
@@ -220,7 +189,7 @@ function check(plugin, response) {
         }
     }
     for (const { metric, labels } of response.measurements) {
-        const declared = descriptor.metrics.find(({ name }) => name === metric);
+        const declared = plugin.reconciler.describe().metrics.find(({ name }) => name === metric);
         const unknown = declared && Object.keys(labels).find((label) => !declared.labels.includes(label));
         if (declared === undefined || unknown !== undefined) {
             throw new Error(`metric ${metric}${unknown === undefined ? '' : `, label ${unknown}`}: the plugin does not declare it`);

@@ -17,24 +17,29 @@
  */
 
 import type { Verdict } from '../admission.js';
-import type { ChildOptions, ChildRef, UpdateStrategy } from '../child.js';
 import type * as contract from '../contract.js';
 import { Failure, failed, invalid } from '../failure.js';
 import { decode, encode, type JsonObject } from '../json.js';
-import type { Kind, KubernetesObject, ObjectMeta } from '../kinds.js';
+import type { Kind, KubernetesObject } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
 import type { LeftOut, Readiness } from '../request.js';
-import type { Event } from '../response.js';
+import { ask, type ToldReadiness } from './harness.js';
 import { record, type HostCalls } from './host.js';
+import { parsed, type TestResponse } from './response.js';
 
 export { checkCrd, golden, goldenCases, type GoldenCase, type GoldenOptions } from './golden.js';
+export { Refused } from './harness.js';
 export type { HostCalls, LogLine, Measurement, SpanEvent } from './host.js';
+export type { Child, Named, TestResponse } from './response.js';
 
 /** The input of a call: the parent, and what exists. */
 export interface CallOptions {
   /** The parent. A missing `metadata.uid` becomes `uid`; `apiVersion` and `kind` are those of the plugin's parents. */
   parent: KubernetesObject;
-  /** Live children, in any order: those of an earlier response, for example. {@link withReadiness} says whether one is ready. */
+  /**
+   * Live children, in any order: those of an earlier response, for example. The host tells which are ready, unless {@link withReadiness}
+   * does.
+   */
   children?: readonly KubernetesObject[];
   /** Live children that the request is too small for. */
   leftOut?: readonly LeftOut[];
@@ -54,46 +59,6 @@ export interface CallOptions {
   closedNamespaces?: readonly string[];
   /** The time (`Request.now`, and the wall clock), in RFC 3339. The default is the beginning of 2026. */
   at?: string;
-}
-
-/** A desired child. */
-export interface Child extends KubernetesObject {
-  /** As in `apps/v1`. */
-  apiVersion: string;
-  /** As in `Deployment`. */
-  kind: string;
-  /** The metadata. */
-  metadata: ObjectMeta & Named;
-}
-
-/** What has a name. */
-export interface Named {
-  /** The name. */
-  name: string;
-}
-
-/** The response of a plugin with parsed JSON, and the calls of the host's functions. */
-export interface TestResponse extends HostCalls {
-  /** All desired children, in the plugin's order. */
-  children: Child[];
-  /** The options of each child that are not the default, in the same order. */
-  options: ChildOptions[];
-  /** Live children that stay as they are. */
-  keep: 'all' | ChildRef[];
-  /** The plugin's part of the status, with its conditions. */
-  status: any;
-  /** What the plugin waits for. */
-  waiting: string | undefined;
-  /** Milliseconds until the next reconcile. */
-  requeue: number | undefined;
-  /** The time of the next reconcile. */
-  requeueAt: Date | undefined;
-  /** Events on the parent. */
-  events: Event[];
-  /** Related objects that the response depends on. */
-  requirements: contract.Requirement[];
-  /** Whether the host may remove the finalizer. */
-  finalized: boolean;
 }
 
 /** The outcome of a call: its response, or its failure. */
@@ -121,8 +86,9 @@ export interface Failing {
  * Calls the plugin and returns its response.
  *
  * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
- * @throws {Error} if the host would reject the response: a child or a related object of a kind that the plugin does not declare, or a
- * status that is not of its type; and if the plugin measures something that it does not declare, which the host would drop.
+ * @throws {Refused} if the host refuses the response, the config or the plugin's description.
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status is not of its type;
+ * and if the plugin measures something that it does not declare, which the host would drop.
  */
 export function call(plugin: Plugin, options: CallOptions): TestResponse {
   const { response, failure } = attempt(plugin, options);
@@ -138,7 +104,8 @@ export function attempt(plugin: Plugin, options: CallOptions): Outcome {
   if (Number.isNaN(now.getTime())) {
     throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
   }
-  const request = requestOf(plugin, options, now);
+  const descriptor = plugin.reconciler.describe();
+  const request = toldReadiness(descriptor, requestOf(plugin, options, now));
   const { value, calls } = record(now, () => {
     try {
       return { response: plugin.reconciler.reconcile(request) };
@@ -151,6 +118,7 @@ export function attempt(plugin: Plugin, options: CallOptions): Outcome {
     value.failure.cause = stack?.message;
     return { failure: value.failure, calls };
   }
+  ask(descriptor, request, value.response);
   const response = { ...parsed(value.response), ...calls };
   check(plugin, response);
   return { response };
@@ -158,10 +126,10 @@ export function attempt(plugin: Plugin, options: CallOptions): Outcome {
 
 const READINESS = Symbol('readiness');
 
-/**
- * A live object of which the plugin sees that it is ready, or not, with what is missing or why it failed. Of other objects of a test it
- * sees that this is unknown: the host works it out, and the tests do not.
- */
+/** The readiness of which the test says nothing: this object, and no equal one. */
+const UNTOLD: contract.Readiness = { tag: 'unknown' };
+
+/** A live object that is ready, or not, with what is missing or why it failed, whatever the host would tell of it. */
 export function withReadiness<T extends KubernetesObject>(object: T, state: Readiness['state'], message = ''): T {
   return { ...object, [READINESS]: { tag: state, val: message } };
 }
@@ -247,6 +215,26 @@ function requestOf(plugin: Plugin, options: CallOptions, now: Date): contract.Re
   };
 }
 
+/** The request with the readiness that the host tells of all objects of which the test says nothing. */
+function toldReadiness(descriptor: contract.Descriptor, request: contract.Request): contract.Request {
+  const objects = [request.children, ...request.related.map(({ objects }) => objects)].flat();
+  if (!objects.some(({ readiness }) => readiness === UNTOLD)) {
+    return request;
+  }
+  const { children, related } = ask(descriptor, request);
+  const tell = (objects: readonly contract.Observed[], told: ToldReadiness[] = []): contract.Observed[] =>
+    objects.map((object, index) => (object.readiness === UNTOLD ? { ...object, readiness: readiness(told[index]) } : object));
+  return {
+    ...request,
+    children: tell(request.children, children),
+    related: request.related.map(({ id, objects }) => ({ id, objects: tell(objects, related?.[id]) })),
+  };
+}
+
+function readiness({ state, message = '' }: ToldReadiness = { state: 'unknown' }): contract.Readiness {
+  return { tag: state, val: message } as contract.Readiness;
+}
+
 function kindOfParents(plugin: Plugin): contract.Kind {
   const { existing, crd } = plugin.definition.parent;
   if (existing !== undefined) {
@@ -263,7 +251,7 @@ function observed(object: KubernetesObject & { [READINESS]?: contract.Readiness 
     namespace: metadata?.namespace,
     name: metadata?.name ?? '',
     object: encode(object),
-    readiness: object[READINESS] ?? { tag: 'unknown' },
+    readiness: object[READINESS] ?? UNTOLD,
   };
 }
 
@@ -278,65 +266,8 @@ function failureOf(error: unknown): Failure {
   return failure.tag === 'invalid' ? invalid(failure.val.field ?? '', failure.val.message) : failed(failure.val);
 }
 
-function parsed(response: contract.Response): Omit<TestResponse, keyof HostCalls> {
-  const { keep, requeue, requeueAt } = response;
-  return {
-    children: response.children.map(({ object }) => decode(object) as any),
-    options: response.children.map(optionsOf),
-    keep: keep.tag === 'all' ? 'all' : keep.tag === 'these' ? keep.val : [],
-    status: response.status && decode(response.status),
-    waiting: response.waiting,
-    requeue: requeue === undefined ? undefined : Number(requeue),
-    requeueAt: requeueAt === undefined ? undefined : new Date(Number(requeueAt)),
-    events: response.events.map(({ eventType, reason, message }) => ({
-      type: eventType === 'normal' ? 'Normal' : 'Warning',
-      reason,
-      message,
-    })),
-    requirements: response.requirements,
-    finalized: response.finalized,
-  };
-}
-
-function optionsOf({ stage, retain, takeOver, create, ready, update, replaces }: contract.DesiredChild): ChildOptions {
-  const once = create.tag === 'once' ? create.val : undefined;
-  const options = {
-    stage: stage || undefined,
-    retain: retain || undefined,
-    takeOver: takeOver || undefined,
-    ready,
-    update: update && updateOf(update),
-    once,
-    replaces,
-  };
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-
-function updateOf(update: contract.UpdateStrategy): UpdateStrategy {
-  return update.tag === 'rolling' ? { rolling: update.val.conditions, recreate: update.val.recreate } : update.tag;
-}
-
-/** Throws if the host would reject or drop a part of the response. */
+/** Throws if the API server or the host would drop a part of the response. */
 function check(plugin: Plugin, response: TestResponse): void {
-  const descriptor = plugin.reconciler.describe();
-  const has = (rules: contract.RelatedRule[], apiVersion: string, name: string) =>
-    rules.some(({ kind }) => kind.apiVersion === apiVersion && kind.name === name);
-  const seen = new Set<string>();
-  for (const { apiVersion, kind, metadata } of response.children) {
-    if (!has(descriptor.children, apiVersion, kind)) {
-      throw new Error(`child ${kind} ${metadata.name}: the plugin's children do not include ${apiVersion} ${kind}`);
-    }
-    const key = [apiVersion, kind, metadata.namespace, metadata.name].join(' ');
-    if (seen.has(key)) {
-      throw new Error(`child ${kind} ${metadata.name} is in the response twice`);
-    }
-    seen.add(key);
-  }
-  for (const { id, kind } of response.requirements) {
-    if (!has(descriptor.related, kind.apiVersion, kind.name)) {
-      throw new Error(`requirement ${id}: the plugin's related kinds do not include ${kind.apiVersion} ${kind.name}`);
-    }
-  }
   const { status } = plugin.definition.parent;
   const { conditions: _, ...own } = response.status ?? {};
   if (status !== undefined && Object.keys(own).length > 0) {
@@ -346,7 +277,7 @@ function check(plugin: Plugin, response: TestResponse): void {
     }
   }
   for (const { metric, labels } of response.measurements) {
-    const declared = descriptor.metrics.find(({ name }) => name === metric);
+    const declared = plugin.reconciler.describe().metrics.find(({ name }) => name === metric);
     const unknown = declared && Object.keys(labels).find((label) => !declared.labels.includes(label));
     if (declared === undefined || unknown !== undefined) {
       throw new Error(`metric ${metric}${unknown === undefined ? '' : `, label ${unknown}`}: the plugin does not declare it`);

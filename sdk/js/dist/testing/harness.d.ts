@@ -1,0 +1,28 @@
+/** Questions about a call that the host's own code answers: `windlass harness`. */
+import type * as contract from '../contract.js';
+/** The host refuses the response, the config or the plugin's description. The message is that of the host. */
+export declare class Refused extends Error {
+    /** Always `Refused`. */
+    readonly name = "Refused";
+}
+/** The readiness of an object. */
+export interface ToldReadiness {
+    /** The state. */
+    state: contract.Readiness['tag'];
+    /** What is missing, or why it failed. */
+    message?: string;
+}
+/** What the host says of a call. */
+export interface Answer {
+    /** Of each child, in the order of the request. */
+    children?: ToldReadiness[];
+    /** Of the related objects, by the id of their requirement. */
+    related?: Record<string, ToldReadiness[]>;
+}
+/**
+ * Asks the host about a call: before it is made, or after it, with its response.
+ *
+ * @throws {Refused} if the host refuses what it is asked about.
+ * @throws {Error} if there is no `windlass`, or if it cannot read the question.
+ */
+export declare function ask(descriptor: contract.Descriptor, request: contract.Request, response?: contract.Response): Answer;
