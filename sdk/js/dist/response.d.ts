@@ -77,7 +77,7 @@ export type Requirement = {
     namespace?: string | undefined;
     /** Several namespaces, or all that the Plugin grants. Not together with `namespace`. */
     namespaces?: readonly string[] | 'all' | undefined;
-    /** Whether the metadata of the objects is enough: then changes of anything else cause no call. The host refuses this for now. */
+    /** Whether the metadata of the objects is enough: then changes of anything else cause no call. */
     metadataOnly?: boolean | undefined;
 } & ({
     /** The object of this name. */

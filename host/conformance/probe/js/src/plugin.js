@@ -17,6 +17,7 @@ import {
 } from '@windlass/plugin';
 
 const word = { pattern: '^[A-Z][A-Za-z]*$', maxLength: 63 };
+const label = { pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$', maxLength: 63 };
 
 const parent = customResource({
   group: 'conformance.example',
@@ -34,11 +35,33 @@ const parent = customResource({
       require: t.optional(
         t.string({
           description: 'The name of a related ConfigMap, which may name another one in data.next.',
-          pattern: '^[a-z0-9]([-a-z0-9]*[a-z0-9])?$',
-          maxLength: 63,
+          ...label,
         }),
       ),
       select: t.optional(t.string({ description: 'The labels of related ConfigMaps.', pattern: '^[a-z]+=[a-z]+$' })),
+      everywhere: t.boolean({ description: 'Whether they are in all namespaces, and their metadata is enough.', default: false }),
+      options: t.array(
+        t.object(
+          {
+            stage: t.optional(t.integer({ description: 'The stage.', minimum: 0, maximum: 9 })),
+            takeOver: t.optional(t.boolean({ description: 'Whether the host takes fields of others.' })),
+            ready: t.optional(t.boolean({ description: 'Whether it is ready.' })),
+            retain: t.optional(t.boolean({ description: 'Whether it outlives the parent; not together with once.' })),
+            once: t.optional(t.string({ description: 'It is created once for each text.', minLength: 1, maxLength: 63 })),
+            update: t.optional(t.enum(['apply', 'recreate', 'onDelete'], { description: 'How it is changed.' })),
+            replaces: t.optional(t.string({ description: 'The name of a ConfigMap that may be in its way.', ...label })),
+          },
+          { description: 'Options of a ConfigMap.' },
+        ),
+        { description: 'Options of the ConfigMaps, in their order.', maxItems: 16, default: [] },
+      ),
+      keep: t.array(t.string({ description: 'A name.', ...label }), {
+        description: 'The names of ConfigMaps that stay as they are.',
+        maxItems: 16,
+        default: [],
+      }),
+      keepAll: t.boolean({ description: 'Whether all children stay as they are.', default: false }),
+      waiting: t.optional(t.string({ description: 'What the probe waits for.' })),
       events: t.array(
         t.object(
           {
@@ -63,6 +86,8 @@ const parent = customResource({
         { description: 'Conditions of the parent.', maxItems: 8, default: [] },
       ),
       requeueSeconds: t.optional(t.integer({ description: 'Seconds until the next call.', minimum: 1, maximum: 86400 })),
+      requeueAt: t.optional(t.string({ description: 'The time of the next call.', format: 'date-time' })),
+      see: t.boolean({ description: 'Whether the status has what the probe sees.', default: false }),
       report: t.boolean({ description: 'Whether to log, to trace and to measure.', default: false }),
       time: t.boolean({ description: 'Whether the status has the time.', default: false }),
       random: t.boolean({ description: 'Whether there is a ConfigMap with random bytes.', default: false }),
@@ -86,24 +111,41 @@ const parent = customResource({
       related: t.optional(t.array(t.json(), { description: 'The related objects.' })),
       config: t.optional(t.json({ description: "The Plugin's config." })),
       time: t.optional(t.string({ description: 'The time of the call.' })),
-      finalizing: t.optional(t.boolean({ description: 'Whether the parent is being deleted.' })),
+      seen: t.optional(
+        t.object(
+          {
+            readiness: t.array(t.string(), { description: 'The readiness of all children.' }),
+            kinds: t.array(t.string(), { description: 'The optional kinds that exist.' }),
+            closed: t.array(t.string(), { description: 'The closed namespaces.' }),
+            now: t.string({ description: 'The time, in seconds.' }),
+          },
+          { description: 'What a request has beside objects.' },
+        ),
+      ),
+      finalizing: t.optional(t.boolean({ description: 'Whether the parent is being cleaned up.' })),
+      cause: t.optional(t.string({ description: 'Why it is.' })),
+      terminating: t.optional(t.boolean({ description: 'Whether its namespace is being deleted.' })),
     },
     { description: 'What the probe sees.' },
   ),
 });
 
-/** A kind that only the probe has. */
+/** Kinds that only the probe has. */
 const Copy = kind('conformance.example/v1', 'Copy');
+const Extra = kind('conformance.example/v1', 'Extra');
+
+const CAUSES = { deleted: 'deleted', 'left-selector': 'leftSelector', 'left-namespaces': 'leftNamespaces' };
 
 export default plugin({
   name: 'probe',
   version: '0.1.0',
   description: 'Does what its spec tells, so that a test sees how the SDK behaves',
   parent,
-  children: [kinds.ConfigMap, Copy],
+  children: [kinds.ConfigMap, Copy, { kind: Extra, optional: true }],
   related: [kinds.ConfigMap],
   finalizes: true,
   readyMeans: 'applied',
+  clock: true,
   resync: '5m',
   config: t.object(
     {
@@ -120,7 +162,7 @@ export default plugin({
   reconcile(request) {
     const live = request.childrenOf(kinds.ConfigMap);
     if (request.isFinalizing) {
-      return cleanUp(live);
+      return cleanUp(request, live);
     }
     const { name, spec, metadata } = request;
     const [, failure, message] = /^(\w+): (.*)$/s.exec(spec.fail ?? '') ?? [];
@@ -135,10 +177,15 @@ export default plugin({
     const configMaps = Array.from({ length: spec.children }, (_, index) =>
       configMap(`${name}-${index}`, { index: `${index}`, text: spec.text, ...spec.map }),
     );
+    const options = spec.options.map((one) => ({ ...optionsOf(one), retain: one.retain ?? spec.retain }));
+    const both = options.findIndex(({ retain, once }) => retain && once !== undefined);
+    if (both >= 0) {
+      throw invalid(`spec.options[${both}].once`, 'must be absent with retain');
+    }
     const leaving = live.filter((child) => child.isBeingDeleted).map((child) => child.name);
     return {
       children: [
-        ...configMaps.map((child) => childWith(child, { retain: spec.retain })),
+        ...configMaps.map((child, index) => childWith(child, options[index] ?? { retain: spec.retain })),
         spec.copy !== undefined && {
           apiVersion: Copy.apiVersion,
           kind: Copy.name,
@@ -147,6 +194,8 @@ export default plugin({
         },
         spec.random && configMap(`${name}-random`, { bytes: hex(crypto.getRandomValues(new Uint8Array(8))) }),
       ],
+      keep: spec.keepAll ? 'all' : spec.keep.map((name) => ({ kind: kinds.ConfigMap, name })),
+      waiting: spec.waiting,
       status: {
         text: spec.text,
         number: spec.number,
@@ -161,22 +210,50 @@ export default plugin({
         leaving: leaving.length > 0 ? leaving : undefined,
         related,
         config: request.config,
-        time: spec.time ? new Date().toISOString().replace(/\.\d+Z$/, 'Z') : undefined,
+        time: spec.time ? seconds(new Date()) : undefined,
+        seen: spec.see ? see(request) : undefined,
       },
       conditions: spec.conditions.map(({ type, holds, reason, message }) => ({ type, status: holds, reason, message })),
       events: spec.events.map(({ reason, message, warning }) => ({ type: warning ? 'Warning' : 'Normal', reason, message })),
       requirements,
       requeue: spec.requeueSeconds === undefined ? undefined : `${spec.requeueSeconds}s`,
+      requeueAt: spec.requeueAt === undefined ? undefined : new Date(spec.requeueAt),
     };
   },
 });
 
 /** The first ConfigMap stays until it is the last one. */
-function cleanUp(live) {
-  const status = { live: live.length, ready: 0, finalizing: true };
+function cleanUp({ cause, isNamespaceTerminating }, live) {
+  const terminating = isNamespaceTerminating || undefined;
+  const status = { live: live.length, ready: 0, finalizing: true, cause: CAUSES[cause], terminating };
   return live.length > 1
     ? { children: [configMap(live[0].name, { kept: 'true' })], status }
     : { status, finalized: true };
+}
+
+function optionsOf({ update, replaces, ...options }) {
+  return {
+    ...options,
+    update: update === 'onDelete' ? 'on-delete' : update,
+    replaces: replaces === undefined ? undefined : { kind: kinds.ConfigMap, name: replaces },
+  };
+}
+
+/** What a request has beside objects. */
+function see(request) {
+  return {
+    readiness: request.children.map(({ kind, name, readiness: { state, message } }) => {
+      const why = message && `, ${message}`;
+      return `${kind.name} ${name}: ${state}${why}`;
+    }),
+    kinds: [Extra].filter((kind) => request.hasKind(kind)).map(({ name }) => name),
+    closed: [...request.closedNamespaces],
+    now: seconds(request.now),
+  };
+}
+
+function seconds(time) {
+  return time.toISOString().replace(/\.\d+Z$/, 'Z');
 }
 
 function fail(type, message) {
@@ -207,7 +284,7 @@ function relatedOf(request) {
     related = objects ? [...(related ?? []), ...objects] : related;
     return objects?.[0];
   };
-  const { require: name, select: labels } = request.spec;
+  const { require: name, select: labels, everywhere } = request.spec;
   if (name !== undefined) {
     const next = serve({ id: 'named', name })?.data?.next;
     if (next !== undefined) {
@@ -215,7 +292,7 @@ function relatedOf(request) {
     }
   }
   if (labels !== undefined) {
-    serve({ id: 'labelled', labels });
+    serve({ id: 'labelled', labels, ...(everywhere && { namespaces: 'all', metadataOnly: true }) });
   }
   return { requirements, related };
 }
