@@ -36,6 +36,7 @@
  * @module @windlass/plugin
  */
 export { AdmissionRequest, allow, deny, replace, withDefaults, type Verdict } from './admission.js';
+export { checksum } from './checksum.js';
 export { childWith, type ChildOptions, type ChildRef, type Rolling, type UpdateStrategy } from './child.js';
 export type * as contract from './contract.js';
 export { customResource, existing, rfc1035Name, type Column, type CustomResource, type ExistingKind, type Parent, type ParentSelector, } from './crd.js';

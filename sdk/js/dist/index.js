@@ -36,6 +36,7 @@
  * @module @windlass/plugin
  */
 export { AdmissionRequest, allow, deny, replace, withDefaults } from './admission.js';
+export { checksum } from './checksum.js';
 export { childWith } from './child.js';
 export { customResource, existing, rfc1035Name, } from './crd.js';
 export { Failure, failed, invalid } from './failure.js';

@@ -78,11 +78,17 @@ export declare const kinds: Readonly<{
     Ingress: Kind<KubernetesObject>;
     /** `networking.k8s.io/v1` NetworkPolicy. */
     NetworkPolicy: Kind<KubernetesObject>;
+    /** `rbac.authorization.k8s.io/v1` ClusterRole. */
+    ClusterRole: Kind<KubernetesObject>;
+    /** `rbac.authorization.k8s.io/v1` ClusterRoleBinding. */
+    ClusterRoleBinding: Kind<KubernetesObject>;
     /** `rbac.authorization.k8s.io/v1` Role. */
     Role: Kind<KubernetesObject>;
     /** `rbac.authorization.k8s.io/v1` RoleBinding. */
     RoleBinding: Kind<KubernetesObject>;
     /** `policy/v1` PodDisruptionBudget. */
     PodDisruptionBudget: Kind<KubernetesObject>;
+    /** `scheduling.k8s.io/v1` PriorityClass. */
+    PriorityClass: Kind<KubernetesObject>;
 }>;
 export {};

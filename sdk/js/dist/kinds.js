@@ -53,10 +53,16 @@ export const kinds = Object.freeze({
     Ingress: kind('networking.k8s.io/v1', 'Ingress'),
     /** `networking.k8s.io/v1` NetworkPolicy. */
     NetworkPolicy: kind('networking.k8s.io/v1', 'NetworkPolicy'),
+    /** `rbac.authorization.k8s.io/v1` ClusterRole. */
+    ClusterRole: kind('rbac.authorization.k8s.io/v1', 'ClusterRole'),
+    /** `rbac.authorization.k8s.io/v1` ClusterRoleBinding. */
+    ClusterRoleBinding: kind('rbac.authorization.k8s.io/v1', 'ClusterRoleBinding'),
     /** `rbac.authorization.k8s.io/v1` Role. */
     Role: kind('rbac.authorization.k8s.io/v1', 'Role'),
     /** `rbac.authorization.k8s.io/v1` RoleBinding. */
     RoleBinding: kind('rbac.authorization.k8s.io/v1', 'RoleBinding'),
     /** `policy/v1` PodDisruptionBudget. */
     PodDisruptionBudget: kind('policy/v1', 'PodDisruptionBudget'),
+    /** `scheduling.k8s.io/v1` PriorityClass. */
+    PriorityClass: kind('scheduling.k8s.io/v1', 'PriorityClass'),
 });

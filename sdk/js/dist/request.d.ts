@@ -1,7 +1,7 @@
 /** The request of a call, typed. */
 import type { ChildRef } from './child.js';
 import type * as contract from './contract.js';
-import type { Kind, KubernetesObject } from './kinds.js';
+import { type Kind, type KubernetesObject } from './kinds.js';
 /** The fields of an object's `metadata` that plugins need. */
 export interface Metadata {
     /** The name. */
@@ -144,6 +144,17 @@ export declare class Request<Spec = any, Status = any, Config = any> {
      * if there is none.
      */
     child<T>(kind: Kind<T>, name: string, namespace?: string | undefined): LiveObject<T> | undefined;
+    /**
+     * A value that is generated once, such as a password: that of the key in the live child Secret of this name, or, if there is none, what
+     * `make` returns; by default 24 random letters and digits. The plugin returns it in the Secret in every response, so that it stays. The
+     * Secret is in the parent's namespace, or in another one that a cluster-scoped parent names.
+     *
+     * ```ts
+     * const password = request.generated('db', 'password');
+     * const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'db' }, data: { password: btoa(password) } };
+     * ```
+     */
+    generated(secretName: string, key: string, make?: () => string, namespace?: string | undefined): string;
     /** The largest live children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. */
     get leftOut(): LeftOut[];
     /** Whether an optional kind of children or related objects exists in the cluster and is granted. False for all other kinds. */

@@ -1,6 +1,8 @@
 /** The request of a call, typed. */
 import { Failure, failed } from './failure.js';
+import { randomText, secretValue } from './generated.js';
 import { decode } from './json.js';
+import { kinds } from './kinds.js';
 /** @internal */
 export function metadataOf(object) {
     return { name: '', uid: '', generation: 0, labels: {}, annotations: {}, ...object.metadata };
@@ -194,6 +196,19 @@ export class Request {
      */
     child(kind, name, namespace = this.namespace) {
         return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
+    }
+    /**
+     * A value that is generated once, such as a password: that of the key in the live child Secret of this name, or, if there is none, what
+     * `make` returns; by default 24 random letters and digits. The plugin returns it in the Secret in every response, so that it stays. The
+     * Secret is in the parent's namespace, or in another one that a cluster-scoped parent names.
+     *
+     * ```ts
+     * const password = request.generated('db', 'password');
+     * const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'db' }, data: { password: btoa(password) } };
+     * ```
+     */
+    generated(secretName, key, make = randomText, namespace = this.namespace) {
+        return secretValue(this.child(kinds.Secret, secretName, namespace)?.object, key) ?? make();
     }
     /** The largest live children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. */
     get leftOut() {

@@ -37,6 +37,7 @@
  */
 
 export { AdmissionRequest, allow, deny, replace, withDefaults, type Verdict } from './admission.js';
+export { checksum } from './checksum.js';
 export { childWith, type ChildOptions, type ChildRef, type Rolling, type UpdateStrategy } from './child.js';
 export type * as contract from './contract.js';
 export {

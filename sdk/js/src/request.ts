@@ -3,8 +3,9 @@
 import type { ChildRef } from './child.js';
 import type * as contract from './contract.js';
 import { Failure, failed } from './failure.js';
+import { randomText, secretValue } from './generated.js';
 import { decode, type JsonObject, type JsonValue } from './json.js';
-import type { Kind, KubernetesObject } from './kinds.js';
+import { kinds, type Kind, type KubernetesObject } from './kinds.js';
 import type { Schema } from './schema.js';
 
 /** The fields of an object's `metadata` that plugins need. */
@@ -289,6 +290,20 @@ export class Request<Spec = any, Status = any, Config = any> {
    */
   child<T>(kind: Kind<T>, name: string, namespace: string | undefined = this.namespace): LiveObject<T> | undefined {
     return this.childrenOf(kind).find((child) => child.name === name && child.namespace === namespace);
+  }
+
+  /**
+   * A value that is generated once, such as a password: that of the key in the live child Secret of this name, or, if there is none, what
+   * `make` returns; by default 24 random letters and digits. The plugin returns it in the Secret in every response, so that it stays. The
+   * Secret is in the parent's namespace, or in another one that a cluster-scoped parent names.
+   *
+   * ```ts
+   * const password = request.generated('db', 'password');
+   * const secret = { apiVersion: 'v1', kind: 'Secret', metadata: { name: 'db' }, data: { password: btoa(password) } };
+   * ```
+   */
+  generated(secretName: string, key: string, make: () => string = randomText, namespace = this.namespace): string {
+    return secretValue(this.child(kinds.Secret, secretName, namespace)?.object, key) ?? make();
   }
 
   /** The largest live children, if the request would exceed `spec.limits.requestBytes` of the Plugin with them. */

@@ -142,3 +142,30 @@ test('a clean-up has its cause', () => {
   assert.equal(cause({ finalize: true }), 'deleted');
   assert.equal(cause({ finalize: true, cause: 'left-namespaces' }), 'left-namespaces');
 });
+
+test('a generated value stays, as the Secret has it', () => {
+  const { ConfigMap, Secret } = kinds;
+  const database = plugin({
+    name: 'database',
+    version: '1.0.0',
+    parent: existing({ kind: ConfigMap }),
+    children: [Secret],
+    reconcile(request) {
+      const data = { password: btoa(request.generated('db', 'password')), user: btoa(request.generated('db', 'user', () => 'admin')) };
+      return { children: [{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'db' }, data }] };
+    },
+  });
+  const parent = { metadata: { name: 'a' } };
+  const { children } = call(database, { parent });
+  const { password, user } = children[0]?.['data'];
+  assert.match(atob(password), /^[A-Za-z0-9]{24}$/);
+  assert.equal(atob(user), 'admin');
+
+  const secret = (/** @type {object} */ data) => ({ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'db' }, data });
+  const again = (/** @type {object} */ data) => call(database, { parent, children: [secret(data)] }).children[0]?.['data'];
+  const other = { password: btoa('chosen by a person'), user };
+  assert.deepEqual(again(other), other);
+  assert.deepEqual(again({ user }), { password, user }, 'a key that is missing is generated');
+  const text = see((request) => request.generated('db', 'text'), { children: [secret({ text: Buffer.from('Grüße').toString('base64') })] });
+  assert.equal(text, 'Grüße');
+});
