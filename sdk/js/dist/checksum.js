@@ -1,9 +1,9 @@
 /** A checksum of values, for annotations. */
 import { stringify } from './json.js';
 /**
- * A short text that is the same for the same values, in every language: the first 16 hexadecimal digits of SHA-256 over the JSON list of the
- * values, with sorted keys and without spaces. As an annotation of a Pod template, it restarts the Pods when a ConfigMap or a Secret changes
- * that the plugin returns.
+ * A short text that is the same for the same values, in every language: the first 16 hexadecimal digits of SHA-256 over the JSON list of
+ * the values, with sorted keys and without spaces. As an annotation of a Pod template, it restarts the Pods when a ConfigMap or a Secret
+ * changes that the plugin returns.
  *
  * ```ts
  * metadata: { annotations: { 'example.com/config': checksum(configMap.data) } }
@@ -46,7 +46,7 @@ function sha256(message) {
     }
     return [...state].map((word) => (word >>> 0).toString(16).padStart(8, '0')).join('');
 }
-// Without iterators and unsigned numbers, which are slow in a component.
+// Without iterators, functions and unsigned numbers, which are slow in a component.
 function addBlock(state, view, offset) {
     const words = new Int32Array(64);
     let a = state[0];
@@ -64,12 +64,15 @@ function addBlock(state, view, offset) {
         else {
             const early = words[index - 15];
             const late = words[index - 2];
-            const mixed = (rotate(early, 7) ^ rotate(early, 18) ^ (early >>> 3)) + (rotate(late, 17) ^ rotate(late, 19) ^ (late >>> 10));
-            words[index] = words[index - 16] + words[index - 7] + mixed;
+            const first = ((early >>> 7) | (early << 25)) ^ ((early >>> 18) | (early << 14)) ^ (early >>> 3);
+            const second = ((late >>> 17) | (late << 15)) ^ ((late >>> 19) | (late << 13)) ^ (late >>> 10);
+            words[index] = words[index - 16] + words[index - 7] + first + second;
         }
-        const choice = (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + ((e & f) ^ (~e & g));
-        const added = h + choice + CONSTANTS[index] + words[index];
-        const majority = (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) ^ (a & c) ^ (b & c));
+        const sumOfE = ((e >>> 6) | (e << 26)) ^ ((e >>> 11) | (e << 21)) ^ ((e >>> 25) | (e << 7));
+        const choice = (e & f) ^ (~e & g);
+        const added = h + sumOfE + choice + CONSTANTS[index] + words[index];
+        const sumOfA = ((a >>> 2) | (a << 30)) ^ ((a >>> 13) | (a << 19)) ^ ((a >>> 22) | (a << 10));
+        const majority = (a & b) ^ (a & c) ^ (b & c);
         h = g;
         g = f;
         f = e;
@@ -77,10 +80,7 @@ function addBlock(state, view, offset) {
         d = c;
         c = b;
         b = a;
-        a = (added + majority) | 0;
+        a = (added + sumOfA + majority) | 0;
     }
     [a, b, c, d, e, f, g, h].forEach((word, index) => (state[index] = state[index] + word));
-}
-function rotate(word, by) {
-    return (word >>> by) | (word << (32 - by));
 }
