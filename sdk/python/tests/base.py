@@ -79,6 +79,7 @@ def returning(respond: Any) -> type[Base]:
     class Returned(Base):
         children = (ConfigMap, Pod)
         related = (Namespace, Secret)
+        config = Config
 
         def reconcile(self, request: Request[Spec, Status]) -> Response[Status]:
             response: Response[Status] = respond(request)

@@ -30,13 +30,18 @@ from windlass_plugin import (
     measure,
 )
 from windlass_plugin.kinds import ConfigMap, Job, Secret
-from windlass_plugin.testing import golden
+from windlass_plugin.testing import Refused, golden
 
 
 @dataclasses.dataclass
 class Spec:
     do: str = ""
     free: Any = None
+
+
+@dataclasses.dataclass
+class Config:
+    a: str
 
 
 class Puppet(Plugin[Spec, None]):
@@ -46,6 +51,7 @@ class Puppet(Plugin[Spec, None]):
     children = (ConfigMap, ChildRule(Job, optional=True))
     related = (RelatedRule(Secret, optional=True),)
     clock = True
+    config = Config
 
     def reconcile(self, request: Request[Spec, None]) -> Response[None]:
         match request.spec.do:
@@ -61,7 +67,7 @@ class Puppet(Plugin[Spec, None]):
                         Child(Job("d"), once="1", update=Rolling(["Synced"])),
                         Job("e"),
                     ],
-                    keep=[ChildRef(Secret, "f")],
+                    keep=[ChildRef(ConfigMap, "f")],
                 )
             case "request":
                 seen = {
@@ -76,17 +82,21 @@ class Puppet(Plugin[Spec, None]):
                     requirements=[
                         Requirement.named("a", Secret, "x"),
                         Requirement.labelled("b", Secret, "c=d", namespaces=["m", "n"]),
-                        Requirement.labelled("e", Secret, {"matchLabels": {"f": "g"}}, namespaces="all"),
+                        Requirement.labelled("e", Secret, SELECTOR, namespaces="all", metadata_only=True),
                     ],
                     events=[Event.warning("A", "a")],
                 )
             case "failed":
                 raise Failed("broken")
+            case "refused":
+                return Response(children=[ConfigMap("a"), ConfigMap("a")])
+            case "at once":
+                return Response(requeue=0)
             case "all":
                 log.info("seen")
                 measure("made", 1, kind="a")
                 secrets = [secret.name for secret in request.related("s") or []]
-                data = {"free": request.spec.free, "secrets": secrets, "config": request.config(dict[str, str])}
+                data = {"free": request.spec.free, "secrets": secrets, "config": request.config(Config)}
                 return Response(
                     children=[ConfigMap("a", data=data)],
                     requirements=[Requirement.named("s", Secret, "x", namespaces=["n"])],
@@ -97,10 +107,20 @@ class Puppet(Plugin[Spec, None]):
                 return Response()
 
 
+SELECTOR = {
+    "matchLabels": {"k": "l", "f": "g"},
+    "matchExpressions": [
+        {"key": "m", "operator": "NotIn", "values": ["n", "o"]},
+        {"key": "p", "operator": "Exists"},
+        {"key": "q", "operator": "DoesNotExist"},
+    ],
+}
+SELECTED = "f in (g),k in (l),m notin (n,o),p,!q"
+
 WHOLE = """
 description: Everything
 parent: {metadata: {name: a}, spec: {do: all, free: [on, 12:30, 0755, 2026-01-02T03:04:05Z, 1.5, ~, "1", yes, 1e3]}}
-related: {s: [{apiVersion: v1, kind: Secret, metadata: {name: x}}]}
+related: {s: [{apiVersion: v1, kind: Secret, metadata: {name: x, namespace: n}}]}
 config: {a: b}
 finalize: true
 at: 2026-01-02T03:04:05Z
@@ -187,6 +207,17 @@ class GoldenTest(unittest.TestCase):
         self.update()
         self.assertEqual(self.answer("wait"), "keep: all\nrequeueMs: 2000\nwaiting: for the token\n")
 
+    def test_a_refused_response_fails_the_case_and_is_not_written(self) -> None:
+        self.case("refused")
+        with self.assertRaisesRegex(Refused, r"refused\.yaml: ConfigMap default/a is twice in the response$"):
+            self.update()
+        self.assertFalse((self.folder / "refused.answer.yaml").exists())
+
+    def test_a_requeue_at_once_is_written(self) -> None:
+        self.case("at once")
+        self.update()
+        self.assertEqual(self.answer("at once"), "requeueMs: 0\n")
+
     def test_options_and_kept_children_are_written_without_defaults(self) -> None:
         self.case("options")
         self.update()
@@ -203,7 +234,7 @@ class GoldenTest(unittest.TestCase):
                 {},
             ],
         )
-        self.assertEqual(answer["keep"], {"these": [{"apiVersion": "v1", "kind": "Secret", "name": "f"}]})
+        self.assertEqual(answer["keep"], {"these": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "f"}]})
 
     def test_requirements_are_written_with_their_namespaces(self) -> None:
         self.case("requirements")
@@ -215,7 +246,7 @@ class GoldenTest(unittest.TestCase):
             [
                 {"id": "a", **secret, "name": "x"},
                 {"id": "b", **secret, "labels": "c=d", "namespaces": ["m", "n"]},
-                {"id": "e", **secret, "labelSelector": {"matchLabels": {"f": "g"}}, "namespaces": "all"},
+                {"id": "e", **secret, "labels": SELECTED, "namespaces": "all", "metadataOnly": True},
             ],
         )
         self.assertEqual(answer["events"], [{"type": "Warning", "reason": "A", "message": "a"}])

@@ -70,7 +70,7 @@ class RolloutTest(unittest.TestCase):
     def test_rollouts_are_those_that_every_sdk_sees(self) -> None:
         cases = pathlib.Path(__file__).parents[3] / "host/conformance/rollouts.json"
         for case in json.loads(cases.read_text(encoding="utf-8")):
-            seen = dataclasses.asdict(Rollout.of(Object(Live(case["object"]))))
+            seen = dataclasses.asdict(Rollout.of(Object(Live(case["object"], "unknown"))))
             seen["isOutdated"] = seen.pop("is_outdated")
             self.assertEqual(seen, case["rollout"], case["description"])
 

@@ -25,7 +25,7 @@ from windlass_plugin import (
     Response,
 )
 from windlass_plugin._types import type_of
-from windlass_plugin.kinds import ConfigMap, Deployment, Pod, Secret
+from windlass_plugin.kinds import ConfigMap, Deployment, Namespace, Pod, Secret
 from windlass_plugin.testing import Live, call
 
 
@@ -171,13 +171,23 @@ class RequestTest(unittest.TestCase):
         self.assertFalse(pod.is_being_deleted)
         self.assertEqual(pod.read(TypedPod).status.pod_ip, "::1")
 
-    def test_readiness_of_a_live_object_is_unknown_unless_the_test_sets_it(self) -> None:
-        live = [Live(Pod("a"), "ready"), Pod("b"), Live(Pod("c"), "failed", "image not found")]
-        request = request_of(parent(), children=live, related={"s": [Live(Secret("s"), "ready")]})
-        self.assertEqual([pod.is_ready for pod in request.children(Pod)], [True, False, False])
-        states = [Readiness("ready"), Readiness("unknown"), Readiness("failed", "image not found")]
-        self.assertEqual([pod.readiness for pod in request.children(Pod)], states)
-        self.assertTrue((request.related("s") or [])[0].is_ready)
+    def test_a_live_object_has_the_readiness_that_the_host_says_unless_the_test_sets_it(self) -> None:
+        deployment = Deployment("a", status={"observedGeneration": 1})
+        deployment["metadata"]["generation"] = 2
+        live = [deployment, Live(Deployment("b"), "failed", "image not found"), ConfigMap("c")]
+        related = {"m": [Namespace("m", status={"phase": "Active"})], "n": [], "s": [Live(Secret("s"), "unknown")]}
+        request = request_of(parent(), children=live, related=related)
+        self.assertEqual(
+            [child.readiness for child in request.children()],
+            [
+                Readiness("progressing", "its controller has not seen its latest change yet"),
+                Readiness("failed", "image not found"),
+                Readiness("ready"),
+            ],
+        )
+        self.assertEqual([child.is_ready for child in request.children()], [False, False, True])
+        states = [[each.readiness.state for each in request.related(name) or []] for name in related]
+        self.assertEqual(states, [["ready"], [], ["unknown"]])
 
     def test_an_object_of_another_type_is_a_failure_that_names_it(self) -> None:
         [pod] = request_of(parent(), children=[Pod("a", status={})]).children()

@@ -25,8 +25,8 @@ class Number(float):
         return number
 
 
-class _Verbatim:
-    """A number that the encoder of the standard library would round."""
+class Verbatim:
+    """JSON that is written as it is, such as a number that the encoder of the standard library would round."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -48,11 +48,11 @@ def encode(value: object) -> bytes:
 
 
 class _HasVerbatim(Exception):
-    """The encoder has met a number that it cannot write."""
+    """The encoder has met what it cannot write."""
 
 
 def _refuse(value: object) -> typing.NoReturn:
-    assert isinstance(value, _Verbatim)
+    assert isinstance(value, Verbatim)
     raise _HasVerbatim
 
 
@@ -67,20 +67,20 @@ def _text(value: Json) -> str:
         return _ENCODER.encode(value)
     except _HasVerbatim:
         pass
-    mark = "\0number"
+    mark = "\0verbatim"
     while True:
-        # The encoder writes the mark for each number, in the order of the text.
-        numbers: list[str] = []
-        text = json.dumps(value, default=functools.partial(_marked, mark, numbers), **_FORMAT)
+        # The encoder writes the mark for each of them, in the order of the text.
+        found: list[str] = []
+        text = json.dumps(value, default=functools.partial(_marked, mark, found), **_FORMAT)
         parts = text.split(json.dumps(mark))
-        if len(parts) == len(numbers) + 1:
-            return "".join(part + number for part, number in zip(parts, [*numbers, ""], strict=True))
+        if len(parts) == len(found) + 1:
+            return "".join(part + verbatim for part, verbatim in zip(parts, [*found, ""], strict=True))
         # A text of the document is the mark.
         mark += "!"
 
 
-def _marked(mark: str, numbers: list[str], number: _Verbatim) -> str:
-    numbers.append(number.text)
+def _marked(mark: str, found: list[str], verbatim: Verbatim) -> str:
+    found.append(verbatim.text)
     return mark
 
 
@@ -100,7 +100,7 @@ def plain(value: Json) -> Json:
     if kind is list or kind is tuple:
         return [plain(item) for item in value]
     if kind is Number:
-        return _Verbatim(value.text)
+        return Verbatim(value.text)
     if kind is Quantity:
         return str(value)
     if dataclasses.is_dataclass(kind):
@@ -115,7 +115,7 @@ def plain(value: Json) -> Json:
     raise TypeError(f"{kind.__name__} is not JSON")
 
 
-_SCALARS = frozenset((str, int, bool, float, type(None), _Verbatim))
+_SCALARS = frozenset((str, int, bool, float, type(None), Verbatim))
 
 
 def _key(name: object) -> str:

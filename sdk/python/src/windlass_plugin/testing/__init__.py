@@ -3,10 +3,10 @@
     response = call(Echo, {"metadata": {"name": "web"}, "spec": {"replicas": 2, "image": "nginx"}})
     assert [pod["metadata"]["name"] for pod in response.children] == ["web-0", "web-1"]
 
-The call goes through the same bytes as in the host. Every request is sent twice: a plugin that gives two responses fails the
-test, as does a response that the host would refuse: with kinds that the plugin does not declare, children without a name or
-twice, or a status of other types. The host checks more, and works out the readiness of live objects: `windlass test` runs its
-code.
+The call goes through the same bytes as in the host, and the program `windlass` is asked what the host makes of it: the
+readiness of live objects, and whether the response is refused, which fails the test with `Refused`. The environment variable
+WINDLASS has the path of the program, unless it is in PATH. Every request is sent twice: a plugin that gives two responses
+fails the test, as does a status of other types than those that it declares.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ from .._failure import Failure
 from .._json import Json, decode, encode
 from .._response import Event, RawResponse, Requirement
 from ..kinds import Kind
+from . import _harness
+from ._harness import Refused
 
 Document = typing.Mapping[str, Json]
 
@@ -85,6 +87,8 @@ class Response:
     """Attributes of the call's span."""
     span_events: list[str]
     """Names of events of the call's span."""
+    raw: RawResponse = dataclasses.field(repr=False, compare=False)
+    """The response of the contract."""
 
     def child(self, kind: Kind, name: str) -> dict[str, Json]:
         """Return the desired child of this kind and name. Raises `LookupError` if there is none."""
@@ -95,12 +99,15 @@ class Response:
 
 
 class Live:
-    """A live object with a readiness: `Live(Job("migrate"), "failed", "BackoffLimitExceeded")`. That of others is unknown."""
+    """A live object whose readiness the test sets: `Live(Job("migrate"), "failed", "BackoffLimitExceeded")`.
+
+    That of others is what the host says.
+    """
 
     def __init__(
         self,
         document: Document,
-        state: typing.Literal["ready", "progressing", "failed", "unknown"] = "unknown",
+        state: typing.Literal["ready", "progressing", "failed", "unknown"],
         message: str = "",
     ) -> None:
         metadata = document.get("metadata", {})
@@ -116,8 +123,15 @@ class Live:
         """The readiness."""
 
 
+class _Asked(Live):
+    """A live object whose readiness the host says."""
+
+    def __init__(self, document: Document) -> None:
+        super().__init__(document, "unknown")
+
+
 def _live(objects: typing.Iterable[Document | Live]) -> list[Live]:
-    return [each if isinstance(each, Live) else Live(each) for each in objects]
+    return [each if isinstance(each, Live) else _Asked(each) for each in objects]
 
 
 def _order(live: Live) -> tuple[bytes, ...]:
@@ -128,6 +142,15 @@ def _order(live: Live) -> tuple[bytes, ...]:
 def _optional(described: _plugin.Descriptor) -> list[Kind]:
     children = [rule.kind for rule in described.children if rule.optional]
     return [*children, *(rule.kind for rule in described.related if rule.optional)]
+
+
+def _set_readiness(described: _plugin.Descriptor, request: RawRequest) -> None:
+    """Give the objects of a request the readiness that the host says."""
+    live = [*request.children, *(each for _, objects in request.related for each in objects)]
+    if any(isinstance(each, _Asked) for each in live):
+        for each, readiness in zip(live, _harness.readiness(described, request), strict=True):
+            if isinstance(each, _Asked):
+                each.readiness = readiness
 
 
 def call(
@@ -146,7 +169,9 @@ def call(
     at: str = "2026-01-01T00:00:00Z",
     random: bytes | None = None,
 ) -> Response:
-    """Call a plugin with a parent. Raises what the plugin raises: a `Failure`, or any other exception.
+    """Call a plugin with a parent.
+
+    Raises what the plugin raises (a `Failure`, or any other exception), and `Refused` if the host refuses the response.
 
     `children` are live ones, `left_out` those for which the request had no room, `related` are the objects of each requirement
     by its id, `kinds` the optional kinds that exist (by default all), and `config` is the Plugin's `spec.config`. With
@@ -169,37 +194,20 @@ def call(
         config=None if config is None else encode(config),
         closed_namespaces=closed_namespaces,
     )
+    _set_readiness(described, request)
     first, again = (_outcome(plugin, copy.deepcopy(request), now, random) for _ in range(2))
     if isinstance(first, Failure) and isinstance(again, Failure) and str(first) == str(again):
         raise first
     if first != again:
         raise AssertionError(f"the same request has two responses:\n{first}\n{again}")
     assert isinstance(first, Response)
-    _check(plugin, described, first)
+    _harness.check(described, request, first.raw)
+    _check_status(plugin, first)
     return first
 
 
-def _check(plugin: type[_plugin.AnyPlugin], described: _plugin.Descriptor, response: Response) -> None:
-    """Fail if the host would refuse the response, as far as it can be seen without the host. `windlass test` sees all."""
-    declared = {child.kind for child in described.children}
-    seen = set()
-    for child in response.children:
-        metadata = child.get("metadata")
-        metadata = metadata if isinstance(metadata, dict) else {}
-        name = metadata.get("name")
-        kind = Kind(child.get("apiVersion", ""), child.get("kind", ""))
-        what = f"child {kind.name} {name}"
-        assert kind in declared, f"{what}: the plugin's `children` do not include {kind.api_version} {kind.name}"
-        assert isinstance(name, str) and name, f"a child of kind {kind.name} has no metadata.name"
-        key = (kind, metadata.get("namespace"), name)
-        assert key not in seen, f"{what} is in the response twice"
-        seen.add(key)
-    related = {rule.kind for rule in described.related}
-    for one in response.requirements:
-        kind = one.kind
-        assert kind in related, (
-            f"requirement {one.id}: the plugin's `related` does not include {kind.api_version} {kind.name}"
-        )
+def _check_status(plugin: type[_plugin.AnyPlugin], response: Response) -> None:
+    """Fail if the API server would refuse the status. The host does not read its schema."""
     own = {field: value for field, value in (response.status or {}).items() if field != "conditions"}
     if own:
         try:
@@ -320,6 +328,7 @@ class _Recorder:
             measurements=self._measurements,
             span_attributes=self._span_attributes,
             span_events=self._span_events,
+            raw=raw,
         )
 
 
@@ -327,6 +336,7 @@ __all__ = [
     "Live",
     "Log",
     "Measurement",
+    "Refused",
     "Response",
     "call",
     "crd",

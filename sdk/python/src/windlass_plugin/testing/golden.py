@@ -26,11 +26,10 @@ import typing
 import yaml
 
 from .. import _plugin
-from .._children import ChildOptions, Rolling, UpdateStrategy
-from .._failure import Failure, Invalid, milliseconds
-from .._json import Json
+from .._failure import Failure, Invalid
+from .._json import Json, decode, encode
 from ..kinds import Kind
-from . import Response, call
+from . import Refused, _written, call
 from . import crd as crd_of
 
 
@@ -90,7 +89,10 @@ def _difference(plugin: type[_plugin.AnyPlugin], request: pathlib.Path, *, share
     del case["description"]
     file = request.with_name(request.stem + _ANSWER)
     expected = _read(file, _load)
-    actual = _document(plugin, case)
+    try:
+        actual = _document(plugin, case)
+    except Refused as refused:
+        raise Refused(f"{request}: {refused}") from None
     if actual == expected or (shared and _field(actual) == _field(expected)):
         return None
     if _updates():
@@ -113,22 +115,10 @@ def _document(plugin: type[_plugin.AnyPlugin], case: dict[str, Json]) -> dict[st
         return {"invalid": str(failure)}
     except Failure as failure:
         return {"failed": failure.message}
-    options = [_options(each) for each in response.options]
-    at = response.requeue_at
-    fields = {
-        "children": response.children,
-        "options": options if any(options) else [],
-        "keep": response.keep if response.keep in ("all", []) else {"these": [_ref(each) for each in response.keep]},
-        "waiting": response.waiting,
-        "status": response.status,
-        "requeueMs": None if response.requeue is None else milliseconds(response.requeue),
-        "requeueAtMs": None if at is None else milliseconds(at.timestamp()),
-        "events": [
-            {"type": "Warning" if one.is_warning else "Normal", "reason": one.reason, "message": one.message}
-            for one in response.events
-        ],
-        "requirements": _requirements(response),
-        "finalized": response.finalized,
+    document = decode(encode(_written.response(response.raw)))
+    # Without options, the list has an empty one for each child.
+    document["options"] = document["options"] if any(document["options"]) else []
+    document |= {
         "logs": [line.message for line in response.logs],
         "spanAttributes": response.span_attributes,
         "spanEvents": response.span_events,
@@ -136,50 +126,7 @@ def _document(plugin: type[_plugin.AnyPlugin], case: dict[str, Json]) -> dict[st
             {"metric": one.metric, "value": one.value, "labels": one.labels} for one in response.measurements
         ],
     }
-    return {name: value for name, value in fields.items() if value is not None and value not in (False, [], {})}
-
-
-def _options(options: ChildOptions) -> dict[str, Json]:
-    """Return the options that are not the default."""
-    fields = {
-        "stage": options.stage,
-        "retain": options.retain,
-        "takeOver": options.take_over,
-        "ready": options.ready,
-        "update": None if options.update is None else _strategy(options.update),
-        "once": options.once,
-        "replaces": None if options.replaces is None else _ref(options.replaces),
-    }
-    default = {"stage": 0, "retain": False, "takeOver": False}
-    return {name: value for name, value in fields.items() if value != default.get(name)}
-
-
-def _strategy(update: UpdateStrategy) -> Json:
-    if isinstance(update, Rolling):
-        until = {"conditions": list(update.conditions)} if update.conditions else "ready"
-        return {"rolling": {"recreate": update.recreate, "until": until}}
-    name = type(update).__name__
-    return name[0].lower() + name[1:]
-
-
-def _ref(child: typing.Any) -> dict[str, Json]:
-    ref = {"apiVersion": child.kind.api_version, "kind": child.kind.name, "name": child.name}
-    return ref if child.namespace is None else {**ref, "namespace": child.namespace}
-
-
-def _requirements(response: Response) -> list[dict[str, Json]]:
-    documents = []
-    for one in response.requirements:
-        document = {"id": one.id, "apiVersion": one.kind.api_version, "kind": one.kind.name, one.by: one.value}
-        match one.namespaces:
-            case None:
-                pass
-            case [name]:
-                document["namespace"] = name
-            case several:
-                document["namespaces"] = several
-        documents.append(document)
-    return documents
+    return {name: value for name, value in document.items() if value is not False and value not in ([], {})}
 
 
 def _field(document: Json) -> Json:

@@ -1,0 +1,62 @@
+"""What the host makes of a call: `windlass harness` tells, by the host's own code."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+from .. import _plugin
+from .._contract import RawRequest, Readiness
+from .._json import Json, Verbatim, decode, encode
+from .._response import RawResponse
+from . import _written
+
+
+class Refused(AssertionError):
+    """The host refuses the response, the description or the config of a plugin, with this sentence."""
+
+
+def readiness(plugin: _plugin.Descriptor, request: RawRequest) -> list[Readiness]:
+    """Ask for the readiness of the children in a request, and after them of the related objects, in its order.
+
+    Raises `AssertionError` if the program does not answer.
+    """
+    answer = _ask(plugin, request, None)
+    told = [answer.get("children", []), *(answer["related"][name] for name, _ in request.related)]
+    return [Readiness(one["state"], one.get("message", "")) for objects in told for one in objects]
+
+
+def check(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse) -> None:
+    """Ask whether the host takes a response. Raises `Refused`, and another `AssertionError` if the program does not answer."""
+    refused = _ask(plugin, request, response).get("refused")
+    if refused is not None:
+        raise Refused(refused)
+
+
+def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse | None) -> dict[str, Json]:
+    question = {
+        "descriptor": _written.descriptor(plugin),
+        "parent": Verbatim(request.parent.decode()),
+        "children": [Verbatim(child.object.decode()) for child in request.children],
+        "related": {name: [Verbatim(each.object.decode()) for each in objects] for name, objects in request.related},
+        "config": None if request.config is None else Verbatim(request.config.decode()),
+        "response": None if response is None else _written.response(response),
+    }
+    binary = os.environ.get("WINDLASS") or shutil.which("windlass")
+    if binary is None:
+        raise AssertionError(f"`windlass` is not in PATH. {_GET}")
+    try:
+        ran = subprocess.run([binary, "harness"], input=encode(question), capture_output=True, check=False)
+    except OSError as error:
+        raise AssertionError(f"{binary} does not run: {error.strerror}. {_GET}") from None
+    if ran.returncode != 0:
+        raise AssertionError(f"`{binary} harness`: {ran.stderr.decode(errors='replace').strip()}")
+    answer: dict[str, Json] = decode(ran.stdout)
+    return answer
+
+
+_GET = (
+    "Tests of a plugin ask it what the host makes of a call: install it with `cargo install windlass`, or set the "
+    "environment variable WINDLASS to its path"
+)
