@@ -4,23 +4,29 @@
 """
 
 from dataclasses import dataclass, field
-from datetime import timedelta
-from typing import Annotated, Any
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Literal
 
 from windlass_plugin import (
+    Apply,
     Child,
+    ChildRef,
+    ChildRule,
     Condition,
     CustomResource,
     Event,
     Failed,
+    Format,
     Invalid,
     Kind,
     Length,
     Metric,
     Object,
+    OnDelete,
     Pattern,
     Plugin,
     Range,
+    Recreate,
     Request,
     Requirement,
     Response,
@@ -33,9 +39,15 @@ from windlass_plugin import (
 from windlass_plugin.kinds import ConfigMap
 
 Word = Annotated[str, Pattern("^[A-Z][A-Za-z]*$"), Length(max=63)]
+Name = Annotated[str, Pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), Length(max=63)]
 
 Copy = Kind("conformance.example/v1", "Copy")
 """A kind that only the probe has."""
+Extra = Kind("conformance.example/v1", "Extra")
+"""A kind that need not exist."""
+
+UPDATES = {"apply": Apply(), "recreate": Recreate(), "onDelete": OnDelete()}
+CAUSES = {"deleted": "deleted", "left-selector": "leftSelector", "left-namespaces": "leftNamespaces"}
 
 
 @dataclass
@@ -65,6 +77,26 @@ class ConditionSpec:
 
 
 @dataclass
+class Options:
+    """How the host treats a ConfigMap."""
+
+    stage: Annotated[int, Range(0, 2**32 - 1)] = 0
+    """The ConfigMap waits until those of lower stages are ready."""
+    take_over: bool = False
+    """Whether the host takes fields of other managers."""
+    ready: bool | None = None
+    """Whether it is ready."""
+    retain: bool = False
+    """Whether it outlives the parent."""
+    once: str | None = None
+    """It is created once for each value."""
+    update: Literal["apply", "recreate", "onDelete"] | None = None
+    """How it is changed."""
+    replaces: Name | None = None
+    """The name of a ConfigMap that goes first."""
+
+
+@dataclass
 class ProbeSpec:
     """What the probe does."""
 
@@ -82,16 +114,20 @@ class ProbeSpec:
     """Copied into the status, and the spec of a child of kind Copy."""
     fail: str | None = None
     """The failure: its kind, a colon and the message."""
-    require: Annotated[str | None, Pattern("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), Length(max=63)] = None
+    require: Name | None = None
     """The name of a related ConfigMap, which may name another one in data.next."""
     select: Annotated[str | None, Pattern("^[a-z]+=[a-z]+$")] = None
     """The labels of related ConfigMaps."""
+    everywhere: bool = False
+    """Whether these are in all namespaces, and their metadata is enough."""
     events: Annotated[list[EventSpec], Length(max=16)] = field(default_factory=list)
     """Events on the parent."""
     conditions: Annotated[list[ConditionSpec], Length(max=8)] = field(default_factory=list)
     """Conditions of the parent."""
     requeue_seconds: Annotated[int | None, Range(1, 86400)] = None
     """Seconds until the next call."""
+    requeue_at: Annotated[str | None, Format("date-time")] = None
+    """The time of the next call."""
     report: bool = False
     """Whether to log, to trace and to measure."""
     time: bool = False
@@ -100,6 +136,16 @@ class ProbeSpec:
     """Whether there is a ConfigMap with random bytes."""
     retain: bool = False
     """Whether the ConfigMaps outlive the parent."""
+    options: Annotated[list[Options], Length(max=1000)] = field(default_factory=list)
+    """Options of the ConfigMaps, in their order."""
+    keep: Annotated[list[Name], Length(max=100)] = field(default_factory=list)
+    """The names of ConfigMaps that stay as they are."""
+    keep_all: bool = False
+    """Whether all children stay as they are."""
+    waiting: str | None = None
+    """What the probe waits for."""
+    see: bool = False
+    """Whether the status has what the request shows."""
 
 
 @dataclass
@@ -110,6 +156,20 @@ class Config:
     """Any text."""
     number: int | None = None
     """Any number."""
+
+
+@dataclass
+class Seen:
+    """What the request shows."""
+
+    readiness: list[str]
+    """The readiness of the children."""
+    kinds: list[str]
+    """The optional kinds that exist."""
+    closed: list[str]
+    """The namespaces in which the probe may have no children."""
+    now: str
+    """The time of the request."""
 
 
 @dataclass
@@ -145,7 +205,13 @@ class ProbeStatus:
     time: str | None = None
     """The time of the call."""
     finalizing: bool | None = None
-    """Whether the parent is being deleted."""
+    """Whether the parent is being finalized."""
+    cause: Literal["deleted", "leftSelector", "leftNamespaces"] | None = None
+    """Why the parent is being finalized."""
+    terminating: bool | None = None
+    """Whether the namespace is being deleted."""
+    seen: Seen | None = None
+    """What the request shows."""
 
 
 class Probe(Plugin[ProbeSpec, ProbeStatus]):
@@ -155,10 +221,11 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
     version = "0.1.0"
     description = "Does what its spec tells, so that a test sees how the SDK behaves"
     parent = CustomResource("conformance.example", "v1", "Probe")
-    children = [ConfigMap, Copy]
+    children = [ConfigMap, Copy, ChildRule(Extra, optional=True)]
     related = [ConfigMap]
     finalizes = True
     ready_means = "applied"
+    clock = True
     resync = timedelta(minutes=5)
     config = Config
     metrics = [
@@ -170,7 +237,7 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
         """Do what the spec tells."""
         live = request.children(ConfigMap)
         if request.is_finalizing:
-            return _clean_up(live)
+            return _clean_up(request, live)
         spec = request.spec
         failure, _, message = (spec.fail or "").partition(": ")
         if failure == "retry":
@@ -179,11 +246,7 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
         if spec.report:
             _report(spec.text or "")
         requirements, related = _related(request)
-        data = {"text": spec.text, **(spec.map or {})}
-        children: list[object] = [
-            Child(ConfigMap(f"{request.name}-{index}", data={"index": str(index), **data}), retain=spec.retain)
-            for index in range(spec.children)
-        ]
+        children: list[object] = [_config_map(request, index) for index in range(spec.children)]
         if spec.copy is not None:
             children.append(Copy(f"{request.name}-copy", spec=spec.copy))
         if spec.random:
@@ -203,23 +266,68 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
             related=related,
             config=request.config(Config),
             time=clock.timestamp() if spec.time else None,
+            seen=_seen(request) if spec.see else None,
         )
         return Response(
             children=children,
+            keep="all" if spec.keep_all else [ChildRef(ConfigMap, name) for name in spec.keep],
             status=status,
+            waiting=spec.waiting,
             conditions=[Condition(one.type, one.holds, one.reason, one.message) for one in spec.conditions],
             requeue=spec.requeue_seconds,
+            requeue_at=None if spec.requeue_at is None else _time(spec.requeue_at),
             events=[Event(one.reason, one.message, one.warning) for one in spec.events],
             requirements=requirements,
         )
 
 
-def _clean_up(live: list[Object]) -> Response[ProbeStatus]:
+def _clean_up(request: Request[ProbeSpec, ProbeStatus], live: list[Object]) -> Response[ProbeStatus]:
     """Keep the first ConfigMap until it is the last one."""
-    status = ProbeStatus(len(live), finalizing=True)
+    status = ProbeStatus(
+        len(live),
+        finalizing=True,
+        cause=CAUSES[request.cause],
+        terminating=request.is_namespace_terminating or None,
+    )
     if len(live) > 1:
         return Response(children=[ConfigMap(live[0].name, data={"kept": "true"})], status=status)
     return Response(status=status, finalized=True)
+
+
+def _config_map(request: Request[ProbeSpec, ProbeStatus], index: int) -> Child:
+    spec = request.spec
+    data = {"index": str(index), "text": spec.text, **(spec.map or {})}
+    options = spec.options[index] if index < len(spec.options) else Options()
+    return Child(
+        ConfigMap(f"{request.name}-{index}", data=data),
+        stage=options.stage,
+        take_over=options.take_over,
+        ready=options.ready,
+        retain=spec.retain or options.retain,
+        once=options.once,
+        update=None if options.update is None else UPDATES[options.update],
+        replaces=None if options.replaces is None else ChildRef(ConfigMap, options.replaces),
+    )
+
+
+def _seen(request: Request[ProbeSpec, ProbeStatus]) -> Seen:
+    def readiness(child: Object) -> str:
+        state, message = child.readiness
+        return f"{child.kind.name} {child.name}: {state}" + (f", {message}" if message else "")
+
+    return Seen(
+        readiness=[readiness(child) for child in request.children()],
+        kinds=[kind.name for kind in [Extra] if request.has_kind(kind)],
+        closed=list(request.closed_namespaces),
+        now=f"{request.now:%Y-%m-%dT%H:%M:%SZ}",
+    )
+
+
+def _time(text: str) -> datetime:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError as error:
+        raise Invalid("spec.requeueAt", str(error)) from error
 
 
 def _fail(failure: str, message: str) -> None:
@@ -259,5 +367,10 @@ def _related(request: Request[ProbeSpec, ProbeStatus]) -> tuple[list[Requirement
         if following is not None:
             serve(Requirement.named("next", ConfigMap, following))
     if spec.select is not None:
-        serve(Requirement.labelled("labelled", ConfigMap, spec.select))
+        namespaces = "all" if spec.everywhere else None
+        serve(
+            Requirement.labelled(
+                "labelled", ConfigMap, spec.select, namespaces=namespaces, metadata_only=spec.everywhere
+            )
+        )
     return requirements, related
