@@ -77,7 +77,7 @@ def parent(spec: Any = None, **fields: Any) -> dict[str, Any]:
 
 def returning(respond: Any) -> type[Base]:
     class Returned(Base):
-        children = (ConfigMap, Pod)
+        children = (ConfigMap, Pod, Secret)
         related = (Namespace, Secret)
         config = Config
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import base64
 import dataclasses
 import unittest
 from datetime import datetime, timedelta, timezone
@@ -193,6 +194,25 @@ class RequestTest(unittest.TestCase):
         [pod] = request_of(parent(), children=[Pod("a", status={})]).children()
         with self.assertRaisesRegex(Failed, "^Pod a: status.podIP: is required$"):
             pod.read(TypedPod)
+
+    def test_a_generated_value_stays_once_the_secret_exists(self) -> None:
+        def respond(request: Request[Spec, Status]) -> Response[Status]:
+            token = request.generated("database", "token", lambda: "made")
+            data = {"password": request.generated("database", "password"), "token": token}
+            return Response(children=[Secret("database", stringData=data)])
+
+        first = call(returning(respond), parent(), random=bytes(range(32))).child(Secret, "database")["stringData"]
+        self.assertRegex(first["password"], "^[A-Za-z0-9]{24}$")
+        self.assertEqual(first["token"], "made")
+        stored = {key: base64.b64encode(value.encode()).decode() for key, value in first.items()}
+        stored["token"] = base64.b64encode("größer".encode()).decode()
+        live = Secret("database", namespace="default", data=stored)
+        again = call(returning(respond), parent(), children=[live], random=bytes(range(100, 132)))
+        self.assertEqual(again.child(Secret, "database")["stringData"], {**first, "token": "größer"})
+        others = [{**live, "data": {}}, Secret("database", namespace="other", data=stored), Secret("x", data=stored)]
+        for other in others:
+            new = call(returning(respond), parent(), children=[other], random=bytes(range(100, 132)))
+            self.assertNotEqual(new.child(Secret, "database")["stringData"]["password"], first["password"])
 
     def test_status_is_none_if_it_is_missing_or_of_another_version(self) -> None:
         for status, expected in [

@@ -19,6 +19,7 @@ from windlass_plugin import (
     Request,
     Requirement,
     Response,
+    checksum,
 )
 from windlass_plugin.kinds import ConfigMap, Pod, Secret
 from windlass_plugin.testing import call
@@ -226,3 +227,14 @@ class ResponseTest(unittest.TestCase):
             response = call(returning(respond), parent({"flag": flag}, status=last))
             self.assertEqual(response.status, {**status, "pods": 1})
             self.assertEqual((response.events, response.requeue), (events, requeue))
+
+
+class ChecksumTest(unittest.TestCase):
+    def test_a_checksum_is_that_of_the_values_as_json_with_sorted_keys(self) -> None:
+        self.assertEqual(checksum({"a": 1, "b": ["x"]}), "9575cb8196f08d95")
+        self.assertEqual(checksum({"b": ["x"], "a": 1, "c": None}), "9575cb8196f08d95")
+        typed = TypedConfigMap("v1", "ConfigMap", {"name": "b"}, {"é": 1.25})
+        self.assertEqual(checksum(typed), checksum(ConfigMap("b", data={"é": 1.25})))
+        self.assertNotEqual(checksum({"a": 1}, {"b": ["x"]}), checksum({"a": 1, "b": ["x"]}))
+        with self.assertRaisesRegex(TypeError, "object is not JSON"):
+            checksum(object())

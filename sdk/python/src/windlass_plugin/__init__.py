@@ -68,7 +68,7 @@ from ._constraints import (
 from ._contract import ChildRef, LeftOut, Readiness
 from ._crd import Column, CustomResource
 from ._failure import Failed, Failure, Invalid
-from ._json import Name
+from ._json import Name, checksum
 from ._plugin import Existing, Metric, ParentSelector, Plugin
 from ._quantity import Quantity
 from ._request import Metadata, Object, Request
@@ -134,6 +134,7 @@ __all__ = [
     "Rollout",
     "Rule",
     "UpdateStrategy",
+    "checksum",
     "clock",
     "kinds",
     "log",

@@ -77,9 +77,15 @@ Ingress = Kind("networking.k8s.io/v1", "Ingress")
 """`networking.k8s.io/v1` Ingress."""
 NetworkPolicy = Kind("networking.k8s.io/v1", "NetworkPolicy")
 """`networking.k8s.io/v1` NetworkPolicy."""
+ClusterRole = Kind("rbac.authorization.k8s.io/v1", "ClusterRole")
+"""`rbac.authorization.k8s.io/v1` ClusterRole."""
+ClusterRoleBinding = Kind("rbac.authorization.k8s.io/v1", "ClusterRoleBinding")
+"""`rbac.authorization.k8s.io/v1` ClusterRoleBinding."""
 Role = Kind("rbac.authorization.k8s.io/v1", "Role")
 """`rbac.authorization.k8s.io/v1` Role."""
 RoleBinding = Kind("rbac.authorization.k8s.io/v1", "RoleBinding")
 """`rbac.authorization.k8s.io/v1` RoleBinding."""
 PodDisruptionBudget = Kind("policy/v1", "PodDisruptionBudget")
 """`policy/v1` PodDisruptionBudget."""
+PriorityClass = Kind("scheduling.k8s.io/v1", "PriorityClass")
+"""`scheduling.k8s.io/v1` PriorityClass."""
