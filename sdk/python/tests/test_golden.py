@@ -6,7 +6,7 @@ import pathlib
 import tempfile
 import unittest
 import unittest.mock
-from datetime import timedelta
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import yaml
@@ -91,7 +91,7 @@ class Puppet(Plugin[Spec, None]):
             case "refused":
                 return Response(children=[ConfigMap("a"), ConfigMap("a")])
             case "at once":
-                return Response(requeue=0)
+                return Response(requeue=0, requeue_at=datetime(1970, 1, 1, tzinfo=timezone.utc))
             case "all":
                 log.info("seen")
                 measure("made", 1, kind="a")
@@ -216,7 +216,7 @@ class GoldenTest(unittest.TestCase):
     def test_a_requeue_at_once_is_written(self) -> None:
         self.case("at once")
         self.update()
-        self.assertEqual(self.answer("at once"), "requeueMs: 0\n")
+        self.assertEqual(self.answer("at once"), "requeueAtMs: 1\nrequeueMs: 0\n")
 
     def test_options_and_kept_children_are_written_without_defaults(self) -> None:
         self.case("options")

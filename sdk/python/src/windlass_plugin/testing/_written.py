@@ -20,8 +20,8 @@ def response(raw: RawResponse) -> dict[str, Json]:
         "waiting": raw.waiting,
         "status": None if raw.status is None else Verbatim(raw.status.decode()),
         "requeueMs": raw.requeue,
-        # The host takes 0 for no time.
-        "requeueAtMs": raw.requeue_at or None,
+        # As the host reads it.
+        "requeueAtMs": None if raw.requeue_at is None else max(raw.requeue_at, 1),
         "events": [
             {"type": "Warning" if one.is_warning else "Normal", "reason": one.reason, "message": one.message}
             for one in raw.events
