@@ -66,7 +66,8 @@ impl<'a> Tested<'a> {
             .map(|live| anyhow::Ok(Arc::new(Object::from_api(&Arc::new(gvk_of(live)), &live.to_string())?)));
         let children = children.collect::<anyhow::Result<Vec<_>>>()?;
         let snapshot = Snapshot::new(parent_ref.clone(), parent.clone(), children, self.config.clone(), |_| false);
-        let (is_impure, has_related) = (Cell::new(false), Cell::new(false));
+        // The request of a plugin with a clock differs at another time.
+        let (is_impure, has_related) = (Cell::new(self.offline.described.descriptor.clock), Cell::new(false));
         let find = |need: &Need| {
             has_related.set(true);
             match stock {

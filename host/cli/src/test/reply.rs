@@ -16,7 +16,7 @@ pub struct Reply {
     pub next_status: Option<Value>,
     /// Whether clean-up is complete.
     pub finalized: bool,
-    /// Whether the call read the wall clock.
+    /// Whether the call read the wall clock, or its request had the time.
     pub is_impure: bool,
     /// Whether the response has requirements.
     pub has_related: bool,
