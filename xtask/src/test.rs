@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use anyhow::{Context as _, bail, ensure};
 use windlass_testbed::tools;
 
 use crate::guests;
-use crate::run::{cargo, root, run};
+use crate::run::{cargo, root, run, windlass};
 use crate::sdks;
 
 /// End-to-end test binaries that run at the same time. Each waits for the API server most of its time, so three of them keep
@@ -135,6 +135,7 @@ fn build_guests_and_test_plugins(filter: &[String], is_core_alone: bool, steps: 
         .args(["--manifest-path", "plugins/Cargo.toml"])
         .args(filter)
         .current_dir(&root)
+        .env(sdks::WINDLASS, windlass()?)
         .env("CARGO_TARGET_DIR", root.join("target/plugins-native")))?;
     steps.print("plugins are tested");
 
@@ -158,11 +159,14 @@ impl Steps {
 /// Runs the test binaries: the end-to-end tests after all others.
 fn run_all(binaries: Vec<Binary>, filter: &[String], is_core_alone: bool, steps: Steps) -> anyhow::Result<()> {
     let (end_to_end, others): (Vec<_>, Vec<_>) = binaries.into_iter().partition(Binary::is_end_to_end);
-    let tests = |binaries: Vec<Binary>| binaries.iter().map(|binary| binary.test(filter)).collect::<Vec<_>>();
+    let windlass = windlass()?;
+    let tests =
+        |binaries: Vec<Binary>| binaries.iter().map(|binary| binary.test(filter, &windlass)).collect::<Vec<_>>();
     let mut others = tests(others);
     if !is_core_alone {
         let mut documentation = cargo();
         documentation.args(["test", "--workspace", "--doc"]).args(filter).current_dir(root()?);
+        documentation.env(sdks::WINDLASS, &windlass);
         others.push(Test { name: "documentation tests".to_owned(), on: String::new(), command: documentation });
     }
     let mut failed = run_side_by_side(others, OTHERS_AT_ONCE)?;
@@ -285,9 +289,10 @@ impl Binary {
     }
 
     /// Runs the binary as cargo would.
-    fn test(&self, filter: &[String]) -> Test {
+    fn test(&self, filter: &[String], windlass: &Path) -> Test {
         let mut command = Command::new(&self.path);
         command.args(filter).current_dir(&self.package).env("CARGO_MANIFEST_DIR", &self.package);
+        command.env(sdks::WINDLASS, windlass);
         // The control planes have most of the end-to-end tests' CPU time, and young ones spend a quarter of it on collecting garbage.
         command.env("GOGC", "400");
         if let Some(version) = &self.kubernetes {

@@ -90,7 +90,7 @@ impl Descriptor {
     }
 
     /// Deletes the children of a deleted parent in reverse order of their [stages](crate::ChildOptions::stage), each stage gone
-    /// before the next. Not yet together with [`finalizes`](Self::finalizes): the host refuses that.
+    /// before the next. A plugin that [`finalizes`](Self::finalizes) cleans up before that.
     pub fn ordered_deletion(mut self) -> Self {
         self.0.ordered_deletion = true;
         self

@@ -128,11 +128,6 @@ impl ChildOptions {
     pub(crate) fn of(child: DesiredChild) -> Self {
         Self(DesiredChild { object: Vec::new(), ..child })
     }
-
-    #[cfg(all(not(target_family = "wasm"), feature = "golden"))]
-    pub(crate) fn into_raw(self) -> DesiredChild {
-        self.0
-    }
 }
 
 impl<R: Reconciler> Response<R> {
@@ -390,8 +385,7 @@ impl Requirement {
         self
     }
 
-    /// Serves only `apiVersion`, `kind` and `metadata` of the objects, which costs the host less memory, and fewer calls. The host
-    /// does not serve that yet: it refuses a response with such a requirement.
+    /// Serves only `apiVersion`, `kind` and `metadata` of the objects, which costs the host less memory, and fewer calls.
     pub fn metadata_only(mut self) -> Self {
         self.0.metadata_only = true;
         self

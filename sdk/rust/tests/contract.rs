@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use windlass_plugin::{
     ChildOptions, ChildRef, CustomResource, Descriptor, Failure, FinalizeCause, Kind, Parent, Readiness, ReadyMeans,
     Reconciler, Request, Requirement, Response, UpdateStrategy, Value, json,
-    kinds::{ConfigMap, Job, Pod, Secret},
+    kinds::{ConfigMap, Deployment, Job, Pod, Secret},
     raw::{self, Keep, Namespaces, Selection},
     testing::{self, Call},
 };
@@ -43,6 +43,7 @@ impl Reconciler for Tool {
         let kind = CustomResource::namespaced::<Self>("tools.example", "v1", "Tool");
         Descriptor::new("tool", "1.0.0", Parent::from(kind).labelled("tier=web").annotated("!ignored"))
             .child_with::<Pod>(UpdateStrategy::Recreate)
+            .child::<Job>()
             .optional_child::<Monitor>()
             .related::<Secret>()
             .optional_related::<Monitor>()
@@ -57,15 +58,22 @@ impl Reconciler for Tool {
         let status = |seen: Value| Response::new().status(Seen { seen });
         Ok(match &*request.spec.act {
             "options" => options(response),
-            "keep" => response.keep(pods()).keep([ChildRef::new::<Secret>("key").in_namespace("b")]),
+            "keep" => response.keep(pods()).keep([ChildRef::new::<Job>("old").in_namespace("b")]),
             "keep all" => response.keep_all().keep(pods()),
             "wait" => Response::wait("for Godot", Duration::from_secs(9)),
             "schedule" => response.requeue_at(request.now() + Duration::from_mins(1)),
             "require" => require(response),
             "kinds" => status(json!(request.has_kind::<Monitor>())),
             "readiness" => {
-                status(pods().map(|pod| json!([pod.name(), pod.is_ready(), pod.readiness().message()])).collect())
+                let pods = pods().map(|pod| json!([pod.name(), pod.is_ready(), pod.readiness().message()]));
+                let deployments = request.children_of::<Deployment>();
+                let deployments = deployments.map(|one| json!([one.name(), one.is_ready(), one.readiness().message()]));
+                let related = request.related::<Secret>("one").into_iter().flatten();
+                let related = related.map(|secret| json!([secret.name(), secret.is_ready()]));
+                status(deployments.chain(pods).chain(related).collect())
             }
+            "repeat" => response.children([named::<Pod>("a"), named::<Pod>("a")]),
+            "stray" => response.child(named::<ConfigMap>("a")),
             "clean-up" => {
                 let cause = request.cause().map(|cause| format!("{cause:?}"));
                 status(json!([request.is_finalizing(), cause, request.is_namespace_terminating()]))
@@ -79,14 +87,17 @@ impl Reconciler for Tool {
     }
 }
 
+fn named<K: Kind>(name: &str) -> Value {
+    json!({ "apiVersion": K::API_VERSION, "kind": K::KIND, "metadata": { "name": name } })
+}
+
 fn options(response: Response<Tool>) -> Response<Tool> {
-    let child = |name: &str| json!({ "metadata": { "name": name } });
     let data = ChildOptions::new().stage(1).retain(true).take_over(true);
     let job = ChildOptions::new().once("v1").ready(true).update(UpdateStrategy::OnDelete);
     response
-        .child(child("plain"))
-        .children_with([child("a"), child("b")], &data)
-        .child_with(child("job"), job.replaces(ChildRef::new::<Job>("old")))
+        .child(named::<Pod>("plain"))
+        .children_with([named::<Pod>("a"), named::<Pod>("b")], &data)
+        .child_with(named::<Job>("job"), job.replaces(ChildRef::new::<Job>("old")))
 }
 
 fn require(response: Response<Tool>) -> Response<Tool> {
@@ -122,7 +133,8 @@ fn descriptor_says_which_parents_there_are_and_which_kinds_may_be_missing() {
     assert!(format!("{existing:?}").contains("labels: Some(\"guard=true\")"), "{existing:?}");
 
     let children = descriptor.children.iter().map(|rule| (&*rule.kind.name, rule.optional, rule.update.clone()));
-    let expected = [("Pod", false, UpdateStrategy::Recreate), ("Monitor", true, UpdateStrategy::Apply)];
+    let apply = UpdateStrategy::Apply;
+    let expected = [("Pod", false, UpdateStrategy::Recreate), ("Job", false, apply.clone()), ("Monitor", true, apply)];
     assert_eq!(children.collect::<Vec<_>>(), expected);
     let related = descriptor.related.iter().map(|rule| (&*rule.kind.name, rule.optional));
     assert_eq!(related.collect::<Vec<_>>(), [("Secret", false), ("Monitor", true)]);
@@ -133,7 +145,7 @@ fn descriptor_says_which_parents_there_are_and_which_kinds_may_be_missing() {
 fn children_have_their_options() {
     let (response, _) = tool("options").call_raw();
     let plain = raw::DesiredChild {
-        object: br#"{"metadata":{"name":"plain"}}"#.to_vec(),
+        object: named::<Pod>("plain").to_string().into_bytes(),
         stage: 0,
         retain: false,
         take_over: false,
@@ -143,14 +155,14 @@ fn children_have_their_options() {
         replaces: None,
     };
     let data = |name: &str| raw::DesiredChild {
-        object: json!({ "metadata": { "name": name } }).to_string().into_bytes(),
+        object: named::<Pod>(name).to_string().into_bytes(),
         stage: 1,
         retain: true,
         take_over: true,
         ..plain.clone()
     };
     let job = raw::DesiredChild {
-        object: br#"{"metadata":{"name":"job"}}"#.to_vec(),
+        object: named::<Job>("job").to_string().into_bytes(),
         create: raw::Create::Once("v1".to_owned()),
         ready: Some(true),
         update: Some(UpdateStrategy::OnDelete),
@@ -167,8 +179,8 @@ fn children_have_their_options() {
 fn live_children_can_be_kept() {
     let kept = |act| tool(act).child(pod("a")).child(pod("b")).call().unwrap().keep;
     let live = |name| ChildRef::new::<Pod>(name).in_namespace("default");
-    let secret = ChildRef::new::<Secret>("key").in_namespace("b");
-    assert_eq!(kept("keep"), Keep::These(vec![live("a"), live("b"), secret]));
+    let job = ChildRef::new::<Job>("old").in_namespace("b");
+    assert_eq!(kept("keep"), Keep::These(vec![live("a"), live("b"), job]));
     assert_eq!(kept("keep all"), Keep::All);
     assert_eq!(kept("kinds"), Keep::None);
 }
@@ -229,11 +241,33 @@ fn plugin_learns_which_optional_kinds_exist() {
 
 #[test]
 fn live_object_says_whether_it_is_ready() {
+    let deployment = json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": { "name": "web", "namespace": "default", "generation": 2 },
+        "status": { "observedGeneration": 1 },
+    });
     let call = tool("readiness")
         .child_with(pod("a"), Readiness::Ready)
         .child_with(pod("b"), Readiness::Failed("ImagePullBackOff".to_owned()))
-        .child(pod("c"));
-    assert_eq!(seen(call), json!([["a", true, null], ["b", false, "ImagePullBackOff"], ["c", false, null]]));
+        .child(deployment)
+        .related("one", [named::<Secret>("key")]);
+    let of_host = "its controller has not seen its latest change yet";
+    let expected = json!([["web", false, of_host], ["a", true, null], ["b", false, "ImagePullBackOff"], ["key", true]]);
+    assert_eq!(seen(call), expected);
+}
+
+#[test]
+#[should_panic(expected = "Pod drill/a is twice in the response")]
+fn child_that_is_twice_in_the_response_fails_the_test() {
+    let parent = json!({ "metadata": { "name": "drill", "namespace": "drill" }, "spec": { "act": "repeat" } });
+    let _ = testing::request::<Tool>(parent).call();
+}
+
+#[test]
+#[should_panic(expected = "ConfigMap")]
+fn child_of_a_kind_that_is_not_declared_fails_the_test() {
+    let _ = tool("stray").call();
 }
 
 #[test]

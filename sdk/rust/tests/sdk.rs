@@ -96,7 +96,7 @@ impl Reconciler for Site {
         let before = request.status();
         Ok(response
             .child(
-                json!({ "kind": "Deployment", "metadata": { "name": format!("{}{}", config.prefix, request.name()) } }),
+                json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": format!("{}{}", config.prefix, request.name()) } }),
             )
             .condition("Served", certificate.is_some(), "Tls", request.namespace())
             .status(SiteStatus { ready_replicas: before.map_or(0, |before| before.ready_replicas + 1), certificate })
@@ -345,7 +345,10 @@ fn the_descriptor_has_everything_that_was_set() {
 #[test]
 fn the_response_has_everything_that_was_set() {
     let response = site(json!({ "host": "blog.example.com" })).config(&json!({ "prefix": "a-" })).call().unwrap();
-    assert_eq!(response.children, [json!({ "kind": "Deployment", "metadata": { "name": "a-blog" } })]);
+    assert_eq!(
+        response.children,
+        [json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": { "name": "a-blog" } })]
+    );
     assert_eq!(response.requeue, Some(Duration::from_millis(1500)));
     let condition = json!({ "type": "Served", "status": "False", "reason": "Tls", "message": "web" });
     assert_eq!(
@@ -567,20 +570,24 @@ fn children_have_no_null_fields() {
         type Spec = Value;
         type Status = ();
         fn descriptor() -> Descriptor {
-            Descriptor::new("children", "1.0.0", Parent::existing::<ConfigMap>())
+            Descriptor::new("children", "1.0.0", Parent::existing::<Pod>()).child::<ConfigMap>()
         }
         fn reconcile(_: Request<Self>) -> Result<Response<Self>, Failure> {
-            let child = |name: &str| json!({ "metadata": { "name": name, "annotations": null } });
+            let child = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name, "annotations": null } });
+            let mut a = child("a");
+            a["data"] = json!({ "c": null, "d": [{ "b": null }] });
             Ok(Response::new()
-                .child(json!({ "metadata": { "name": "a" }, "data": None::<u8>, "items": [{ "b": null }] }))
+                .child(a)
                 .child_if(true, child("b"))
                 .child_if(false, child("c"))
                 .children(Some(child("d"))))
         }
     }
     let response = testing::request::<Children>(json!({})).call().unwrap();
-    let named = |name: &str| json!({ "metadata": { "name": name } });
-    let expected = [json!({ "metadata": { "name": "a" }, "items": [{}] }), named("b"), named("d")];
+    let named = |name: &str| json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": name } });
+    let mut a = named("a");
+    a["data"] = json!({ "d": [{}] });
+    let expected = [a, named("b"), named("d")];
     assert_eq!(response.children, expected);
 }
 

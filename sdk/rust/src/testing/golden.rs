@@ -23,16 +23,10 @@ use std::{
 
 use expect_test::expect_file;
 use serde::{Deserialize, Serialize as _};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use super::{Call, Measurement, Response, request};
-use crate::{
-    ChildOptions, ChildRef, Failure, FinalizeCause, Reconciler, UpdateStrategy,
-    failure::milliseconds,
-    json::set,
-    raw::{self, Create, DesiredChild, Keep, Namespaces, Selection},
-    response::since_epoch,
-};
+use super::{Call, Measurement, Outcome, json_of, request, written};
+use crate::{Failure, FinalizeCause, Reconciler, raw};
 
 /// One golden case.
 #[derive(Debug)]
@@ -110,14 +104,15 @@ pub fn cases<R: Reconciler>(folder: impl AsRef<Path>) -> Vec<Case<R>> {
 ///
 /// # Panics
 ///
-/// If a response is not the expected one, if a second call has another response, and as [`cases`].
+/// If a response is not the expected one, if the host refuses it, if a second call has another response, and as [`cases`].
 pub fn check<R: Reconciler>(folder: impl AsRef<Path>) {
-    for case in cases::<R>(folder) {
-        let again = case.call.clone().call();
-        let response = case.call.call();
-        assert!(response == again, "{}: the same request has two responses: {response:?} and {again:?}", case.name);
-        let text = serde_saphyr::to_string(&document(response)).unwrap_or_else(|error| fail(&case.expected, error));
-        expect_file![absolute(&case.expected)].assert_eq(&text);
+    for Case { name, call, expected } in cases::<R>(folder) {
+        let call = call.seen().unwrap_or_else(|refused| fail(&expected, refused));
+        let again = call.clone().run();
+        let answer = call.checked().unwrap_or_else(|refused| fail(&expected, refused));
+        assert!(answer == again, "{name}: the same request has two responses: {answer:?} and {again:?}");
+        let text = serde_saphyr::to_string(&document(answer)).unwrap_or_else(|error| fail(&expected, error));
+        expect_file![absolute(&expected)].assert_eq(&text);
     }
 }
 
@@ -183,124 +178,29 @@ fn case<R: Reconciler>(file: &Path) -> Case<R> {
 }
 
 /// A response for review, without empty fields.
-fn document(response: Result<Response, Failure>) -> Value {
+fn document((response, calls): Outcome) -> Value {
     let response = match response {
         Ok(response) => response,
         Err(Failure::Invalid(invalid)) => return json!({ "invalid": invalid.to_string() }),
         Err(Failure::Failed(message)) => return json!({ "failed": message }),
     };
-    let mut fields = Map::new();
-    let mut put = |name: &str, value: Value| {
-        let is_empty = match &value {
-            Value::Null | Value::Bool(false) => true,
-            Value::Array(items) => items.is_empty(),
-            Value::Object(fields) => fields.is_empty(),
-            _ => false,
-        };
-        if !is_empty {
-            fields.insert(name.to_owned(), value);
-        }
-    };
-    let pairs = |pairs: Vec<(String, String)>| Value::Object(pairs.into_iter().map(|(k, v)| (k, v.into())).collect());
-    put("children", response.children.into());
-    if response.options.iter().any(|options| *options != ChildOptions::new()) {
-        put("options", response.options.into_iter().map(options).collect());
+    let mut fields = written::response(&response);
+    let is_without_options = |options: &Value| options.as_array().is_some_and(|all| all.iter().all(written::is_empty));
+    if fields.get("options").is_some_and(is_without_options) {
+        fields.remove("options");
     }
-    put("keep", keep(response.keep));
-    put("waiting", response.waiting.into());
-    put("status", response.status.into());
-    put("requeueMs", response.requeue.map(milliseconds).into());
-    put("requeueAtMs", response.requeue_at.map(since_epoch).into());
-    put("events", response.events.iter().map(event).collect());
-    put("requirements", response.requirements.into_iter().map(requirement).collect());
-    put("finalized", response.finalized.into());
-    put("logs", response.logs.into());
-    put("spanAttributes", pairs(response.span_attributes));
-    put("spanEvents", response.span_events.into());
+    let pairs = |pairs: Vec<(String, String)>| Value::Object(pairs.into_iter().map(|(k, v)| (k, v.into())).collect());
     let measured =
         |Measurement { metric, value, labels }| json!({ "metric": metric, "value": value, "labels": pairs(labels) });
-    put("measurements", response.measurements.into_iter().map(measured).collect());
-    Value::Object(fields)
-}
-
-fn event(event: &raw::Event) -> Value {
-    let kind = match event.event_type {
-        raw::EventType::Normal => "Normal",
-        raw::EventType::Warning => "Warning",
-    };
-    json!({ "type": kind, "reason": event.reason, "message": event.message })
-}
-
-/// The options of a child that are not the default.
-fn options(options: ChildOptions) -> Value {
-    let DesiredChild { object: _, stage, retain, take_over, create, ready, update, replaces } = options.into_raw();
-    let once = match create {
-        Create::Always => None,
-        Create::Once(text) => Some(text),
-    };
-    let fields = [
-        ("stage", (stage > 0).then(|| stage.into())),
-        ("retain", retain.then(|| true.into())),
-        ("takeOver", take_over.then(|| true.into())),
-        ("ready", ready.map(Into::into)),
-        ("update", update.map(strategy)),
-        ("once", once.map(Into::into)),
-        ("replaces", replaces.map(child)),
+    let others = [
+        ("children", response.children.iter().map(|child| json_of(&child.object)).collect()),
+        ("status", response.status.as_deref().map(json_of).into()),
+        ("logs", calls.logs.into()),
+        ("spanAttributes", pairs(calls.span_attributes)),
+        ("spanEvents", calls.span_events.into()),
+        ("measurements", calls.measurements.into_iter().map(measured).collect()),
     ];
-    fields.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
-}
-
-fn strategy(update: UpdateStrategy) -> Value {
-    match update {
-        UpdateStrategy::Apply => "apply".into(),
-        UpdateStrategy::Recreate => "recreate".into(),
-        UpdateStrategy::OnDelete => "onDelete".into(),
-        UpdateStrategy::Rolling(raw::Rolling { recreate, conditions }) => {
-            let until = if conditions.is_empty() { json!("ready") } else { json!({ "conditions": conditions }) };
-            json!({ "rolling": { "recreate": recreate, "until": until } })
-        }
-    }
-}
-
-fn keep(keep: Keep) -> Value {
-    match keep {
-        Keep::None => Value::Null,
-        Keep::All => "all".into(),
-        Keep::These(children) => json!({ "these": children.into_iter().map(child).collect::<Vec<_>>() }),
-    }
-}
-
-fn child(child: ChildRef) -> Value {
-    let ChildRef { kind, namespace, name } = child;
-    let mut value = json!({ "apiVersion": kind.api_version, "kind": kind.name, "name": name });
-    if let Some(namespace) = namespace {
-        set(&mut value, "namespace", namespace.into());
-    }
-    value
-}
-
-fn requirement(requirement: raw::Requirement) -> Value {
-    let (by, which) = match requirement.select {
-        Selection::Name(name) => ("name", name.into()),
-        Selection::Labels(selector) => ("labels", selector.into()),
-        Selection::LabelSelector(selector) => ("labelSelector", super::json_of(&selector)),
-    };
-    let mut value = json!({
-        "id": requirement.id,
-        "apiVersion": requirement.kind.api_version,
-        "kind": requirement.kind.name,
-        by: which,
-    });
-    match requirement.namespaces {
-        Namespaces::OfParent => {}
-        Namespaces::All => set(&mut value, "namespaces", "all".into()),
-        Namespaces::Named(names) => match <[String; 1]>::try_from(names) {
-            Ok([one]) => set(&mut value, "namespace", one.into()),
-            Err(several) => set(&mut value, "namespaces", several.into()),
-        },
-    }
-    if requirement.metadata_only {
-        set(&mut value, "metadataOnly", true.into());
-    }
-    value
+    let others = others.into_iter().filter(|(_, value)| !written::is_empty(value));
+    fields.extend(others.map(|(name, value)| (name.to_owned(), value)));
+    Value::Object(fields)
 }

@@ -1,5 +1,8 @@
 //! Calls a plugin in a plain test, without wasm and without a cluster. The call goes through the same bytes as in the host.
 //!
+//! The program `windlass` tells which live objects are ready, and fails the test if the host would refuse the response: it is found in
+//! `PATH`, or by the environment variable `WINDLASS`.
+//!
 //! ```
 //! # use windlass_plugin::{*, kinds::Pod, testing};
 //! # #[derive(serde::Deserialize, schemars::JsonSchema)] struct Spec { replicas: u32 }
@@ -7,12 +10,15 @@
 //! # impl Reconciler for Echo {
 //! #     type Spec = Spec;
 //! #     type Status = ();
-//! #     fn descriptor() -> Descriptor { Descriptor::new("echo", "1.0.0", CustomResource::namespaced::<Self>("e.dev", "v1", "Echo")) }
+//! #     fn descriptor() -> Descriptor {
+//! #         Descriptor::new("echo", "1.0.0", CustomResource::namespaced::<Self>("e.dev", "v1", "Echo")).child::<Pod>()
+//! #     }
 //! #     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
 //! #         log::info("seen");
 //! #         let pods = request.children_of::<Pod>().count();
 //! #         if pods > 1 { return Err(Failure::invalid_field("spec.replicas", "is too small")); }
-//! #         Ok(Response::new().children((0..request.spec.replicas).map(|_| json!({}))))
+//! #         let pod = |index| json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "name": format!("web-{index}") } });
+//! #         Ok(Response::new().children((0..request.spec.replicas).map(pod)))
 //! #     }
 //! # }
 //! let echo = || testing::request::<Echo>(json!({ "metadata": { "name": "web" }, "spec": { "replicas": 2 } }));
@@ -29,7 +35,9 @@
 
 #[cfg(feature = "golden")]
 pub mod golden;
+mod harness;
 pub(crate) mod host;
+mod written;
 
 use std::{
     marker::PhantomData,
@@ -50,12 +58,14 @@ use crate::{
     response::since_epoch,
 };
 
-/// Prepares a call with this parent. A missing `metadata.uid` becomes `uid`. All optional kinds of the descriptor exist.
+/// Prepares a call with this parent. A missing `metadata.name` becomes `name`, and a missing `metadata.uid` becomes `uid`. All optional kinds of the descriptor exist.
 pub fn request<R: Reconciler>(mut parent: Value) -> Call<R> {
     let metadata =
         parent.as_object_mut().and_then(|parent| parent.entry("metadata").or_insert_with(|| json!({})).as_object_mut());
     if let Some(metadata) = metadata {
-        metadata.entry("uid").or_insert_with(|| "uid".into());
+        for field in ["name", "uid"] {
+            metadata.entry(field).or_insert_with(|| field.into());
+        }
     }
     let raw::Descriptor { children, related, clock, .. } = R::descriptor().into_raw();
     let children = children.into_iter().filter(|rule| rule.optional).map(|rule| rule.kind);
@@ -132,12 +142,12 @@ impl<R> Clone for Call<R> {
 }
 
 impl<R: Reconciler> Call<R> {
-    /// Adds a live child, of which it is unknown whether it is ready. Children are ordered as the host orders them.
+    /// Adds a live child, as ready as the host sees it. Children are ordered as the host orders them.
     pub fn child(self, object: Value) -> Self {
         self.child_with(object, Readiness::Unknown)
     }
 
-    /// Adds a live child with this [readiness](crate::Object::readiness).
+    /// Adds a live child with this [readiness](crate::Object::readiness); `Unknown` is what the host sees.
     #[allow(clippy::needless_pass_by_value, reason = "the argument is mostly a `json!`")]
     pub fn child_with(mut self, object: Value, readiness: Readiness) -> Self {
         self.request.children.push(raw::Observed { readiness, ..observed(&object) });
@@ -156,7 +166,7 @@ impl<R: Reconciler> Call<R> {
         self
     }
 
-    /// Serves the requirement of this id with these objects.
+    /// Serves the requirement of this id with these objects, as ready as the host sees them.
     pub fn related(mut self, id: &str, objects: impl IntoIterator<Item = Value>) -> Self {
         let objects = objects.into_iter().map(|object| observed(&object)).collect();
         self.request.related.push(raw::Related { id: id.to_owned(), objects });
@@ -211,11 +221,44 @@ impl<R: Reconciler> Call<R> {
         &self.request
     }
 
-    /// Calls the plugin. Returns the untyped response of the contract or the failure, and the calls of the host's functions.
-    pub fn call_raw(self) -> (Result<raw::Response, Failure>, HostCalls) {
+    /// Lets the host tell the readiness of the live objects that the test has not set. Or else returns the sentence with which the host
+    /// refuses the descriptor or the config.
+    fn seen(mut self) -> Result<Self, String> {
+        let related = self.request.related.iter().flat_map(|related| &related.objects);
+        if self.request.children.iter().chain(related).any(|object| object.readiness == Readiness::Unknown) {
+            harness::ask(descriptor::<R>(), &self.request, None)?.set(&mut self.request);
+        }
+        Ok(self)
+    }
+
+    fn run(self) -> Outcome {
         host::begin(self.input);
         let response = Adapter::<R>::reconcile(self.request);
         (response, host::take())
+    }
+
+    /// Calls the plugin. Or else returns the sentence with which the host refuses the response.
+    fn checked(self) -> Result<Outcome, String> {
+        let request = self.request.clone();
+        let answer = self.run();
+        if let Ok(response) = &answer.0 {
+            harness::ask(descriptor::<R>(), &request, Some(response))?;
+        }
+        Ok(answer)
+    }
+
+    /// Calls the plugin. Returns the untyped response of the contract or the failure, and the calls of the host's functions.
+    ///
+    /// # Panics
+    ///
+    /// With the host's sentence, if the host refuses the descriptor, the config or the response; and if there is no `windlass`.
+    #[track_caller]
+    pub fn call_raw(self) -> (Result<raw::Response, Failure>, HostCalls) {
+        #![allow(clippy::panic, reason = "a test fails by panicking")]
+        match self.seen().and_then(Self::checked) {
+            Ok(answer) => answer,
+            Err(refused) => panic!("{refused}"),
+        }
     }
 
     /// Calls the plugin.
@@ -223,6 +266,11 @@ impl<R: Reconciler> Call<R> {
     /// # Errors
     ///
     /// The plugin's failure, or [`Failure::invalid`] if the spec is not a `Reconciler::Spec`.
+    ///
+    /// # Panics
+    ///
+    /// As [`call_raw`](Self::call_raw).
+    #[track_caller]
     pub fn call(self) -> Result<Response, Failure> {
         let (response, calls) = self.call_raw();
         let response = response?;
@@ -244,6 +292,9 @@ impl<R: Reconciler> Call<R> {
         })
     }
 }
+
+/// What a plugin returned, and its calls of the host's functions.
+type Outcome = (Result<raw::Response, Failure>, HostCalls);
 
 fn json_of(bytes: &[u8]) -> Value {
     serde_json::from_slice(bytes).unwrap_or_default()
