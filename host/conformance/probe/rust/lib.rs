@@ -10,8 +10,9 @@ use serde::{Deserialize, Serialize};
 use windlass_plugin::kinds::ConfigMap;
 use windlass_plugin::raw::Metric;
 use windlass_plugin::{
-    ChildOptions, ConditionStatus, CustomResource, Descriptor, Event, Failure, Kind, ReadyMeans, Reconciler, Request,
-    Requirement, Response, Unread, Value, checks, clock, json, log, measure, random, span,
+    ChildOptions, ChildRef, ConditionStatus, CustomResource, Descriptor, Event, Failure, FinalizeCause, Kind,
+    Readiness, ReadyMeans, Reconciler, Request, Requirement, Response, Unread, UpdateStrategy, Value, checks, clock,
+    json, log, measure, random, span,
 };
 
 /// What the probe does.
@@ -63,6 +64,63 @@ struct Spec {
     /// Whether the ConfigMaps outlive the parent.
     #[serde(default)]
     retain: bool,
+    /// The options of the ConfigMaps, in their order.
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    options: Vec<OptionsSpec>,
+    /// The names of ConfigMaps that stay as they are.
+    #[serde(default)]
+    #[schemars(length(max = 8))]
+    keep: Vec<String>,
+    /// Whether all children stay as they are.
+    #[serde(default)]
+    keep_all: bool,
+    /// What the probe waits for.
+    #[schemars(length(min = 1))]
+    waiting: Option<String>,
+    /// Whether the ConfigMaps by labels are in all namespaces, and their metadata is enough.
+    #[serde(default)]
+    everywhere: bool,
+    /// The time of the next call.
+    #[schemars(extend("format" = "date-time"))]
+    requeue_at: Option<String>,
+    /// Whether the status has what surrounds the parent.
+    #[serde(default)]
+    see: bool,
+}
+
+/// How the host treats a ConfigMap.
+#[derive(Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct OptionsSpec {
+    /// As in the contract.
+    #[serde(default)]
+    stage: u32,
+    /// As in the contract.
+    #[serde(default)]
+    take_over: bool,
+    /// As in the contract.
+    ready: Option<bool>,
+    /// As in the contract.
+    #[serde(default)]
+    retain: bool,
+    /// As in the contract.
+    #[schemars(length(min = 1))]
+    once: Option<String>,
+    /// As in the contract.
+    update: Option<UpdateSpec>,
+    /// The name of a ConfigMap.
+    #[schemars(regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), length(max = 63))]
+    replaces: Option<String>,
+}
+
+/// How the host updates a ConfigMap.
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+enum UpdateSpec {
+    Apply,
+    Recreate,
+    OnDelete,
 }
 
 /// An event.
@@ -126,8 +184,27 @@ struct Status {
     config: Option<Config>,
     /// The time of the call.
     time: Option<String>,
-    /// Whether the parent is being deleted.
+    /// Whether the parent is cleaned up.
     finalizing: Option<bool>,
+    /// Why the parent is cleaned up.
+    cause: Option<String>,
+    /// Whether the namespace is being deleted.
+    terminating: Option<bool>,
+    /// What surrounds the parent.
+    seen: Option<Seen>,
+}
+
+/// What surrounds the parent.
+#[derive(Deserialize, Serialize, JsonSchema)]
+struct Seen {
+    /// The readiness of the children.
+    readiness: Vec<String>,
+    /// The optional kinds that exist.
+    kinds: Vec<String>,
+    /// The namespaces in which the probe may have no children.
+    closed: Vec<String>,
+    /// The time of the request.
+    now: String,
 }
 
 /// The Plugin's config.
@@ -152,6 +229,14 @@ impl Kind for Copy {
     const KIND: &str = "Copy";
 }
 
+/// A kind that may be missing.
+struct Extra;
+
+impl Kind for Extra {
+    const API_VERSION: &str = "conformance.example/v1";
+    const KIND: &str = "Extra";
+}
+
 struct Probe;
 
 impl Reconciler for Probe {
@@ -164,8 +249,10 @@ impl Reconciler for Probe {
             .description("Does what its spec tells, so that a test sees how the SDK behaves")
             .child::<ConfigMap>()
             .child::<Copy>()
+            .optional_child::<Extra>()
             .related::<ConfigMap>()
             .finalizes()
+            .clock()
             .ready_means(ReadyMeans::Applied)
             .resync(Duration::from_mins(5))
             .config::<Config>()
@@ -189,8 +276,9 @@ impl Reconciler for Probe {
         }
         let (requirements, related) = related(&request);
         let mut response = requirements.into_iter().fold(Response::new(), Response::require);
-        let options = ChildOptions::new().retain(spec.retain);
-        response = response.children_with((0..spec.children).map(|index| config_map(&request, index)), &options);
+        for (index, child) in (0..spec.children).enumerate() {
+            response = response.child_with(config_map(&request, child), options(spec, index)?);
+        }
         if let Some(copy) = &spec.copy {
             let metadata = json!({ "name": format!("{}-copy", request.name()) });
             response = response.child(json!({
@@ -204,24 +292,25 @@ impl Reconciler for Probe {
                 "data": { "bytes": hex(&random::bytes(8)) },
             }));
         }
-        for EventSpec { reason, message, warning } in &spec.events {
-            let event = if *warning { Event::warning(reason, message) } else { Event::normal(reason, message) };
-            response = response.event(event);
-        }
-        for ConditionSpec { type_, holds, reason, message } in &spec.conditions {
-            response = response.condition(type_, ConditionStatus::from(*holds), reason, message);
-        }
-        if let Some(seconds) = spec.requeue_seconds {
-            response = response.requeue(Duration::from_secs(seconds.into()));
-        }
         let status = status(&request, related)?;
-        Ok(response.status(status))
+        Ok(surround(spec, response)?.status(status))
     }
 
     /// The first ConfigMap stays until it is the last one.
     fn finalize(request: Request<Self, Unread>) -> Result<Response<Self>, Failure> {
         let live: Vec<_> = request.children_of::<ConfigMap>().collect();
-        let status = Status { live: live.len(), finalizing: Some(true), ..Status::default() };
+        let cause = request.cause().map(|cause| match cause {
+            FinalizeCause::Deleted => "deleted",
+            FinalizeCause::LeftSelector => "leftSelector",
+            FinalizeCause::LeftNamespaces => "leftNamespaces",
+        });
+        let status = Status {
+            live: live.len(),
+            finalizing: Some(true),
+            cause: cause.map(str::to_owned),
+            terminating: request.is_namespace_terminating().then_some(true),
+            ..Status::default()
+        };
         let response = Response::new().status(status);
         Ok(match live.as_slice() {
             [first, _, ..] => response.child(json!({
@@ -232,6 +321,34 @@ impl Reconciler for Probe {
     }
 }
 
+/// Adds what is neither a child nor the status.
+fn surround(spec: &Spec, mut response: Response<Probe>) -> Result<Response<Probe>, Failure> {
+    for EventSpec { reason, message, warning } in &spec.events {
+        let event = if *warning { Event::warning(reason, message) } else { Event::normal(reason, message) };
+        response = response.event(event);
+    }
+    for ConditionSpec { type_, holds, reason, message } in &spec.conditions {
+        response = response.condition(type_, ConditionStatus::from(*holds), reason, message);
+    }
+    if let Some(seconds) = spec.requeue_seconds {
+        response = response.requeue(Duration::from_secs(seconds.into()));
+    }
+    if let Some(at) = &spec.requeue_at {
+        let at = humantime::parse_rfc3339(at);
+        response = response.requeue_at(at.map_err(|why| Failure::invalid_field("spec.requeueAt", why.to_string()))?);
+    }
+    if let Some(waiting) = &spec.waiting {
+        response = response.waiting(waiting);
+    }
+    if !spec.keep.is_empty() {
+        response = response.keep(spec.keep.iter().map(|name| ChildRef::new::<ConfigMap>(name)));
+    }
+    if spec.keep_all {
+        response = response.keep_all();
+    }
+    Ok(response)
+}
+
 fn report(text: &str) {
     log::write(log::Level::Info, "reported", &[("text", text), ("number", "1")]);
     log::warn("warned");
@@ -239,6 +356,38 @@ fn report(text: &str) {
     span::event("reported", &[("text", text)]);
     measure("reports_total", 1.0, &[("kind", "probe")]);
     measure("size", 1.5, &[]);
+}
+
+/// The options of one ConfigMap. Those that the host refuses are invalid.
+fn options(spec: &Spec, index: usize) -> Result<ChildOptions, Failure> {
+    let mut options = ChildOptions::new().retain(spec.retain);
+    let Some(of) = spec.options.get(index) else { return Ok(options) };
+    let invalid = |message| Failure::invalid_field(format!("spec.options[{index}]"), message);
+    let retain = of.retain || spec.retain;
+    if retain && of.once.is_some() {
+        return Err(invalid("retain and once exclude each other"));
+    }
+    options = options.stage(of.stage).take_over(of.take_over).retain(retain);
+    if let Some(ready) = of.ready {
+        options = options.ready(ready);
+    }
+    if let Some(once) = &of.once {
+        options = options.once(once);
+    }
+    if let Some(update) = of.update {
+        options = options.update(match update {
+            UpdateSpec::Apply => UpdateStrategy::Apply,
+            UpdateSpec::Recreate => UpdateStrategy::Recreate,
+            UpdateSpec::OnDelete => UpdateStrategy::OnDelete,
+        });
+    }
+    if let Some(replaces) = &of.replaces {
+        if spec.keep_all || spec.keep.contains(replaces) {
+            return Err(invalid("replaces a ConfigMap that is kept"));
+        }
+        options = options.replaces(ChildRef::new::<ConfigMap>(replaces));
+    }
+    Ok(options)
 }
 
 fn config_map(request: &Request<Probe>, index: u32) -> Value {
@@ -272,7 +421,11 @@ fn related(request: &Request<Probe>) -> (Vec<Requirement>, Option<Vec<Value>>) {
         }
     }
     if let Some(labels) = &request.spec.select {
-        serve(Requirement::labelled::<ConfigMap>("labelled", labels), "labelled");
+        let mut labelled = Requirement::labelled::<ConfigMap>("labelled", labels);
+        if request.spec.everywhere {
+            labelled = labelled.in_all_namespaces().metadata_only();
+        }
+        serve(labelled, "labelled");
     }
     (requirements, related)
 }
@@ -296,8 +449,27 @@ fn status(request: &Request<Probe>, related: Option<Vec<Value>>) -> Result<Statu
         related,
         config: Some(request.config()?),
         time: request.spec.time.then(clock::timestamp),
-        finalizing: None,
+        seen: request.spec.see.then(|| seen(request)),
+        ..Status::default()
     })
+}
+
+fn seen(request: &Request<Probe>) -> Seen {
+    let readiness = request.raw().children.iter().map(|child| {
+        let state = match &child.readiness {
+            Readiness::Ready => "ready".to_owned(),
+            Readiness::Progressing(why) => format!("progressing, {why}"),
+            Readiness::Failed(why) => format!("failed, {why}"),
+            Readiness::Unknown => "unknown".to_owned(),
+        };
+        format!("{} {}: {state}", child.kind.name, child.name)
+    });
+    Seen {
+        readiness: readiness.collect(),
+        kinds: request.has_kind::<Extra>().then(|| Extra::KIND.to_owned()).into_iter().collect(),
+        closed: request.closed_namespaces().to_vec(),
+        now: humantime::format_rfc3339_seconds(request.now()).to_string(),
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {
