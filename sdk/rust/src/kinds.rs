@@ -90,5 +90,6 @@ kinds! {
     "batch/v1": CronJob Job;
     "networking.k8s.io/v1": Ingress NetworkPolicy;
     "policy/v1": PodDisruptionBudget;
-    "rbac.authorization.k8s.io/v1": Role RoleBinding;
+    "rbac.authorization.k8s.io/v1": ClusterRole ClusterRoleBinding Role RoleBinding;
+    "scheduling.k8s.io/v1": PriorityClass;
 }

@@ -115,6 +115,7 @@
 //! - [`Response::child_if`] and [`Response::children`] add optional children; [`ChildOptions`] let a child wait for others, keep
 //!   it when its parent is deleted, or create it once. [`Descriptor::optional_child`] declares a kind that a cluster may lack.
 //! - [`Response::waiting`] says what the plugin waits for; [`Response::keep`] and [`Response::wait`] leave live children as they are.
+//! - [`Request::generated`] keeps a generated value, as a password, in a Secret; [`checksum()`] restarts Pods when their config changes.
 //! - [`checks`] validate a spec with messages that name the field; [`spec`] and [`Quantity`] are types for specs.
 //! - [`testing`] calls the plugin in a plain test, and `testing::golden` calls it with a folder of requests.
 //! - [`Admission`] validates and defaults parents before they are stored. The host does not serve it yet: nothing calls it in
@@ -147,6 +148,7 @@ mod admission;
 #[cfg(all(target_arch = "wasm32", feature = "allocator"))]
 mod allocator;
 pub mod checks;
+mod checksum;
 #[doc(hidden)]
 pub mod compact;
 mod custom_resource;
@@ -177,6 +179,7 @@ pub mod random;
 
 pub use adapter::Adapter;
 pub use admission::{Admission, AdmissionRequest, AdmissionResponse, Decision, Operation};
+pub use checksum::checksum;
 pub use custom_resource::CustomResource;
 pub use descriptor::{Descriptor, Metric, Parent};
 pub use host::{log, measure, span};

@@ -10,3 +10,28 @@ pub fn bytes(count: u32) -> Vec<u8> {
     #[cfg(not(target_family = "wasm"))]
     crate::testing::host::random(count)
 }
+
+/// Returns `length` random letters and digits, fewer only if a test has set too few bytes. 24 make a good password.
+pub fn text(length: usize) -> String {
+    const CHARACTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+    let mut text = String::new();
+    while text.len() < length {
+        let bytes = bytes(u32::try_from(length - text.len()).unwrap_or(u32::MAX));
+        if bytes.is_empty() {
+            break;
+        }
+        // Of 4 × 62 bytes, each character has four: all are equally likely.
+        let used = bytes.iter().filter(|byte| **byte < 248);
+        text.extend(used.filter_map(|byte| CHARACTERS.get(usize::from(byte % 62))).map(|byte| char::from(*byte)));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn text_has_letters_and_digits_of_this_length() {
+        let text = super::text(24);
+        assert_eq!((text.len(), text.bytes().all(|byte| byte.is_ascii_alphanumeric())), (24, true), "{text}");
+    }
+}

@@ -225,6 +225,31 @@ impl<R: Reconciler, S> Request<R, S> {
         self.children_of().find(|child| child.namespace() == namespace && child.name() == name)
     }
 
+    /// A generated value that stays: the text of this key in the live child Secret of this name, or, if there is none, what `make`
+    /// returns. The plugin returns the value in the Secret again, so that the next call finds it.
+    ///
+    /// ```
+    /// # use windlass_plugin::{Reconciler, Request, Response, json};
+    /// # mod random { pub fn text(_: usize) -> String { String::new() } }
+    /// # fn example<R: Reconciler>(request: Request<R>) -> Response<R> {
+    /// // `windlass_plugin::random`, with feature `random`.
+    /// let password = request.generated("database", "password", || random::text(24));
+    /// Response::new().child(json!({
+    ///     "apiVersion": "v1",
+    ///     "kind": "Secret",
+    ///     "metadata": { "name": "database" },
+    ///     "stringData": { "password": password },
+    /// }))
+    /// # }
+    /// ```
+    pub fn generated(&self, secret: &str, key: &str, make: impl FnOnce() -> String) -> String {
+        let is_here =
+            |child: &Object<'_, kinds::Secret>| self.namespace().is_empty() || child.namespace() == self.namespace();
+        let live = self.children_of::<kinds::Secret>().find(|child| child.name() == secret && is_here(child));
+        let value = live.and_then(|secret| base64(secret.get(&format!("/data/{key}"))?));
+        value.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_else(make)
+    }
+
     /// The related objects that the requirement of this id selects. None while the host has not served the requirement: return a
     /// response with the requirement and without whatever depends on it, and the host calls again at once. An object that does not
     /// exist is served as no object.
@@ -256,6 +281,27 @@ fn of_kind<K: Kind>(objects: &[raw::Observed]) -> impl Iterator<Item = Object<'_
 
 fn is<K: Kind>(kind: &raw::Kind) -> bool {
     kind.name == K::KIND && kind.api_version == K::API_VERSION
+}
+
+/// The bytes of a text in base64, as the values of a Secret; none if it is no such text.
+fn base64(text: &str) -> Option<Vec<u8>> {
+    let (mut bytes, mut bits, mut count) = (Vec::new(), 0_u32, 0);
+    for byte in text.trim_end_matches('=').bytes() {
+        let value = match byte {
+            b'A'..=b'Z' => byte - b'A',
+            b'a'..=b'z' => byte - b'a' + 26,
+            b'0'..=b'9' => byte - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return None,
+        };
+        (bits, count) = ((bits << 6) | u32::from(value), count + 6);
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count).to_le_bytes()[0]);
+        }
+    }
+    Some(bytes)
 }
 
 /// A live object: a child or a related object.
@@ -401,5 +447,18 @@ impl ChildRef {
 impl<K> From<Object<'_, K>> for ChildRef {
     fn from(Object { observed, .. }: Object<'_, K>) -> Self {
         Self { kind: observed.kind.clone(), namespace: observed.namespace.clone(), name: observed.name.clone() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_of_each_padding_is_decoded() {
+        for (text, bytes) in [("", ""), ("YQ==", "a"), ("YWI=", "ab"), ("YWJj", "abc"), ("Pz8/fn5+", "???~~~")] {
+            assert_eq!(base64(text).as_deref(), Some(bytes.as_bytes()), "{text}");
+        }
+        assert_eq!(base64("a b"), None);
     }
 }

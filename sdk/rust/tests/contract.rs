@@ -72,6 +72,7 @@ impl Reconciler for Tool {
                 let related = related.map(|secret| json!([secret.name(), secret.is_ready()]));
                 status(deployments.chain(pods).chain(related).collect())
             }
+            "generate" => status(json!(request.generated("key", "password", || request.name().to_owned()))),
             "repeat" => response.children([named::<Pod>("a"), named::<Pod>("a")]),
             "stray" => response.child(named::<ConfigMap>("a")),
             "clean-up" => {
@@ -255,6 +256,14 @@ fn live_object_says_whether_it_is_ready() {
     let of_host = "its controller has not seen its latest change yet";
     let expected = json!([["web", false, of_host], ["a", true, null], ["b", false, "ImagePullBackOff"], ["key", true]]);
     assert_eq!(seen(call), expected);
+}
+
+#[test]
+fn generated_value_stays_once_the_secret_has_it() {
+    assert_eq!(seen(tool("generate")), "drill");
+    let secret = |name: &str, key: &str| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "data": { key: "b2xk" } });
+    assert_eq!(seen(tool("generate").child(secret("key", "password"))), "old");
+    assert_eq!(seen(tool("generate").child(secret("key", "user")).child(secret("other", "password"))), "drill");
 }
 
 #[test]

@@ -179,3 +179,21 @@ fn metric(metric: &raw::Metric) -> Value {
         "labels": metric.labels,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::selector_text;
+
+    #[test]
+    fn label_selector_is_written_as_the_host_writes_it() {
+        let selector = json!({ "matchLabels": { "app": "web" }, "matchExpressions": [
+            { "key": "tier", "operator": "NotIn", "values": ["a", "b"] },
+            { "key": "x", "operator": "Exists" },
+            { "key": "y", "operator": "DoesNotExist" },
+        ] });
+        assert_eq!(selector_text(&selector), "app in (web),tier notin (a,b),x,!y");
+        assert_eq!(selector_text(&json!({})), "");
+    }
+}
