@@ -20,7 +20,8 @@ pub(super) fn response(response: &raw::Response) -> Map<String, Value> {
         ("keep", keep),
         ("waiting", json!(response.waiting)),
         ("requeueMs", json!(response.requeue)),
-        ("requeueAtMs", json!(response.requeue_at)),
+        // As the host reads it.
+        ("requeueAtMs", json!(response.requeue_at.map(|at| at.max(1)))),
         ("events", response.events.iter().map(event).collect()),
         ("requirements", response.requirements.iter().map(requirement).collect()),
         ("finalized", json!(response.finalized)),
