@@ -47,7 +47,7 @@ pub fn main(_args: &Args) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     stdin().read_to_string(&mut text).context("standard input")?;
     let call = serde_json::from_str(&text).context("standard input is no call")?;
-    println!("{}", serde_json::to_string(&answer(call)?)?);
+    out!("{}", serde_json::to_string(&answer(call)?)?);
     Ok(ExitCode::SUCCESS)
 }
 
