@@ -76,7 +76,7 @@ func harness(question []byte) ([]byte, error) {
 	}
 	if err != nil {
 		return nil, fmt.Errorf("a test needs the program windlass, which checks responses as the host does: "+
-			"run cargo install windlass, or set the environment variable WINDLASS to its path (%w)", err)
+			"run cargo install --locked --path host/cli in the repository of Windlass, or set the environment variable WINDLASS to its path (%w)", err)
 	}
 	return output, nil
 }

@@ -76,7 +76,7 @@ func TestTestWithoutTheProgramFailsAndSaysHowToGetIt(t *testing.T) {
 	t.Setenv("WINDLASS", "")
 	t.Setenv("PATH", t.TempDir())
 	_, err := empty.Run()
-	if err == nil || !strings.Contains(err.Error(), "run cargo install windlass, or set the environment variable WINDLASS to its path") {
+	if err == nil || !strings.Contains(err.Error(), "run cargo install --locked --path host/cli in the repository of Windlass, or set the environment variable WINDLASS to its path") {
 		t.Error(err)
 	}
 }

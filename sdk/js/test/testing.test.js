@@ -124,7 +124,7 @@ test('a test without the program windlass fails, and says how to get it', (conte
   context.after(() => void (before === undefined ? delete process.env['WINDLASS'] : (process.env['WINDLASS'] = before)));
   process.env['WINDLASS'] = join(tmpdir(), 'no-windlass');
   const { message = '' } = errorOf(dice) ?? {};
-  assert.match(message, /no-windlass: install it with `cargo install windlass`, or set the environment variable WINDLASS/);
+  assert.match(message, /no-windlass: install it with `cargo install --locked --path host\/cli` in the repository of Windlass, or set the environment variable WINDLASS/);
 });
 
 test('what the API server or the host would drop is an error', () => {

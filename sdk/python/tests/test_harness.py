@@ -58,7 +58,10 @@ class RefusedTest(unittest.TestCase):
 
 class ProgramTest(unittest.TestCase):
     def test_a_missing_program_fails_the_test_with_how_to_get_it(self) -> None:
-        get = ": install it with `cargo install windlass`, or set the environment variable WINDLASS to its path"
+        get = (
+            ": install it with `cargo install --locked --path host/cli` in the repository of Windlass, or set the "
+            "environment variable WINDLASS to its path"
+        )
         for environment, problem in [
             ({"PATH": "/nowhere"}, "`windlass` is not in PATH"),
             ({"WINDLASS": "/nowhere/windlass"}, r"/nowhere/windlass does not run: No such file or directory"),

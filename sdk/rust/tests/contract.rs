@@ -74,7 +74,7 @@ impl Reconciler for Tool {
             }
             "generate" => status(json!(request.generated("key", "password", || request.name().to_owned()))),
             "repeat" => response.children([named::<Pod>("a"), named::<Pod>("a")]),
-            "stray" => response.child(named::<ConfigMap>("a")),
+            "undeclared" => response.child(named::<ConfigMap>("a")),
             "clean-up" => {
                 let cause = request.cause().map(|cause| format!("{cause:?}"));
                 status(json!([request.is_finalizing(), cause, request.is_namespace_terminating()]))
@@ -276,7 +276,7 @@ fn child_that_is_twice_in_the_response_fails_the_test() {
 #[test]
 #[should_panic(expected = "ConfigMap")]
 fn child_of_a_kind_that_is_not_declared_fails_the_test() {
-    let _ = tool("stray").call();
+    let _ = tool("undeclared").call();
 }
 
 #[test]

@@ -18,7 +18,7 @@ export function ask(descriptor, request, response) {
     const input = write(question(descriptor, request, response));
     const { error, status, stdout, stderr } = spawnSync(program, ['harness'], { input, encoding: 'utf8', maxBuffer: Infinity });
     if (error?.code === 'ENOENT') {
-        const how = 'install it with `cargo install windlass`, or set the environment variable WINDLASS to its path';
+        const how = 'install it with `cargo install --locked --path host/cli` in the repository of Windlass, or set the environment variable WINDLASS to its path';
         throw new Error(`a test needs the program windlass, and there is no ${program}: ${how}`);
     }
     if (status !== 0) {

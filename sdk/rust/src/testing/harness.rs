@@ -114,8 +114,8 @@ fn run(program: &OsStr, question: &[u8]) -> Result<Vec<u8>, String> {
     let mut harness = command.spawn().map_err(|error| {
         let program = program.display();
         format!(
-            "a test needs the program windlass, which checks responses as the host does: run `cargo install windlass`, or set the \
-             environment variable WINDLASS to its path ({program}: {error})"
+            "a test needs the program windlass, which checks responses as the host does: run `cargo install --locked --path host/cli` in \
+             the repository of Windlass, or set the environment variable WINDLASS to its path ({program}: {error})"
         )
     })?;
     // A program that does not read the question ends with a message.
@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn missing_program_is_an_error_that_says_how_to_get_it() {
         let error = run("no-windlass".as_ref(), b"{}").expect_err("no such program");
-        let how = "run `cargo install windlass`, or set the environment variable WINDLASS to its path (no-windlass: ";
+        let how = "run `cargo install --locked --path host/cli` in the repository of Windlass, or set the environment variable \
+                   WINDLASS to its path (no-windlass: ";
         assert!(error.contains(how), "{error}");
     }
 

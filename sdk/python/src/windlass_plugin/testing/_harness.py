@@ -57,6 +57,6 @@ def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse 
 
 
 _GET = (
-    "Tests of a plugin ask it what the host makes of a call: install it with `cargo install windlass`, or set the "
-    "environment variable WINDLASS to its path"
+    "Tests of a plugin ask it what the host makes of a call: install it with `cargo install --locked --path host/cli` in "
+    "the repository of Windlass, or set the environment variable WINDLASS to its path"
 )
