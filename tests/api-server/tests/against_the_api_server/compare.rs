@@ -97,3 +97,9 @@ pub fn equal(what: &str, ours: &Value, theirs: &Value) -> Result<(), String> {
     }
     Err(format!("{what}: - model, + API server:\n{}", differences("", ours, theirs).join("\n")))
 }
+
+/// The times of an object's field managers, in seconds.
+pub fn times(object: Option<&Value>) -> Vec<&Value> {
+    let entries = object.and_then(|object| object.pointer("/metadata/managedFields")).and_then(Value::as_array);
+    entries.into_iter().flatten().map(|entry| &entry["time"]).collect()
+}

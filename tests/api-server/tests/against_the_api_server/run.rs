@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 use windlass_api_model::{ApiServer, Call};
 
-use crate::compare::{bare, class, equal};
+use crate::compare::{bare, class, equal, times};
 use crate::connection::{Send, connect, define, response};
 use crate::generate::{Step, Verb};
 use crate::kinds::{Kind, LISTED, definitions};
@@ -42,7 +42,8 @@ pub struct Course {
     outcomes: Vec<String>,
     /// What differs, and in which step.
     difference: Option<(usize, String)>,
-    /// Whether an apply has emptied a map of a custom object, after which field management is not modelled.
+    /// Whether an apply has emptied a map of a custom object, after which field management is not modelled, or a second passed between
+    /// the two sides.
     is_left_out: bool,
 }
 
@@ -234,7 +235,11 @@ impl Course {
             |object: &Option<Value>| object.as_ref().map(|object| object["metadata"]["resourceVersion"].clone());
         let stays = (version(&before.0) == version(&after.0), version(&before.1) == version(&after.1));
         let is_apply = matches!(step.verb, Verb::Apply | Verb::ForceApply);
-        self.is_left_out = step.kind == Kind::Part && is_apply && stays == (true, false);
+        let is_emptied = step.kind == Kind::Part && is_apply && stays == (true, false);
+        // The API server orders managedFields by their times, and another order is another version. Where a second began between the
+        // two writes, only one of them changes the order.
+        let second_passed = times(after.0.as_ref()) != times(after.1.as_ref());
+        self.is_left_out = is_emptied || (second_passed && stays.0 != stays.1);
         if self.is_left_out {
             return Ok(());
         }
