@@ -4,6 +4,7 @@
 //! A guest runs on a stack of its own, on the calling thread: most calls end before another thread would have woken up.
 //! A longer call yields once, so that the caller can move other work off the calling thread.
 
+use std::borrow::Cow;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -12,14 +13,16 @@ use std::time::{Duration, Instant, SystemTime};
 use wasmtime::{Engine, PoolConcurrencyLimitError, Store, UpdateDeadline};
 use windlass_core::contract::descriptor;
 use windlass_core::contract::{
-    CallFailure, CallReport, Descriptor, Failure, Limits, Namespaces, Observed, PluginResult, Request, Requirement,
-    Response, Selection, Surface,
+    CallFailure, CallReport, Descriptor, Failure, Limits, Namespaces, Observed, Phase, PluginResult, Request,
+    Requirement, Response, Selection, Surface,
 };
+use windlass_core::plugin::schema::parents::{Checked, ParentSchema};
 use windlass_core::value::digest::Digest;
 
-use crate::bindings::{Instance, Returned};
+use crate::bindings::{Instance, Returned, Version};
 use crate::failure::{DeadlineReached, Stage, classify, explained, stack_of};
 use crate::limiter::Limiter;
+use crate::link;
 use crate::mapping::Mapping;
 use crate::notes::Notes;
 use crate::ticker::Ticker;
@@ -57,6 +60,8 @@ pub(crate) struct Code {
 pub struct Component {
     surface: Surface,
     descriptor: Descriptor,
+    /// The schema that parents must fit, if the contract's version promises it to plugins.
+    parents: Option<ParentSchema>,
     code: Code,
 }
 
@@ -66,7 +71,10 @@ impl Component {
         let (described, _) = run_here(code.call(limits, DESCRIBE, 0, Instance::describe));
         let described = described?;
         descriptor::check(&described).map_err(CallFailure::Malformed)?;
-        Ok(Self { surface, descriptor: described, code })
+        let version = link::version_of(surface.exports.iter().map(String::as_str));
+        let checks_parents = version.is_ok_and(Version::checks_parents);
+        let parents = if checks_parents { ParentSchema::of(&described) } else { None };
+        Ok(Self { surface, descriptor: described, parents, code })
     }
 
     /// Digest of the component's bytes.
@@ -100,7 +108,8 @@ impl Component {
     }
 
     /// Runs one reconcile. Equal requests with equal `ambient` give equal responses. `ambient.now` matters only if the
-    /// report has `impure` set.
+    /// report has `impure` set. A parent that does not fit the schema of the component is [invalid](Failure::Invalid) without a call,
+    /// except to finalize it.
     ///
     /// # Errors
     /// The failure that the host determined; failures that the plugin reports are part of the [`PluginResult`].
@@ -110,6 +119,11 @@ impl Component {
         limits: &Limits,
         ambient: Ambient,
     ) -> (Result<PluginResult, CallFailure>, CallReport) {
+        let request = match self.checked(request) {
+            Ok(request) => request,
+            Err(invalid) => return (Ok(Err(Failure::Invalid(invalid))), CallReport::default()),
+        };
+        let request = &*request;
         let size = request_bytes(request);
         if size > limits.request_bytes {
             let report = CallReport { request_bytes: size, ..CallReport::default() };
@@ -125,6 +139,23 @@ impl Component {
             response => response,
         };
         (response, report)
+    }
+
+    /// The request with a parent that has the defaults of the component's schema, or what the schema does not allow.
+    fn checked<'a>(&self, request: &'a Request) -> Result<Cow<'a, Request>, String> {
+        let Some(schema) = &self.parents else { return Ok(Cow::Borrowed(request)) };
+        let Checked { completed, problems } = schema.check(&request.parent.object);
+        if request.phase == Phase::Sync && !problems.is_empty() {
+            return Err(problems.join("; "));
+        }
+        Ok(match completed {
+            None => Cow::Borrowed(request),
+            Some(parent) => {
+                let mut request = request.clone();
+                request.parent.object = parent.into();
+                Cow::Owned(request)
+            }
+        })
     }
 }
 

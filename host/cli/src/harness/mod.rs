@@ -11,9 +11,10 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use windlass_core::contract::{Descriptor, Response, descriptor};
+use windlass_core::contract::{Descriptor, Phase, Response, descriptor};
 use windlass_core::object::Object;
 use windlass_core::object::readiness::Readiness;
+use windlass_core::plugin::schema::parents::{Checked, ParentSchema};
 use windlass_core::reconcile::recording::RecordedResponse;
 
 use self::wire::{Answer, Call, WrittenReadiness};
@@ -25,6 +26,7 @@ use crate::offline::{Described, gvk_of, related_object};
   descriptor  the plugin's descriptor, with the names of the contract in camelCase: name, version, description, parent (custom: the \
 CustomResourceDefinition; or existing: apiVersion and kind), selector (labels, annotations), children and related (apiVersion, kind, update, \
 optional), finalizes, orderedDeletion, readyMeans, clock, resyncMs, configSchema, metrics
+  phase       sync (the default) or finalize
   parent      the parent
   children    the existing children
   related     the related objects, by the id of their requirement
@@ -33,6 +35,8 @@ optional), finalizes, orderedDeletion, readyMeans, clock, resyncMs, configSchema
 
 Standard output is one JSON document:
   refused     the sentence with which the host refuses the descriptor, the config or the response; absent if it does not
+  invalid     what the schema of the CRD does not allow in the parent: the host does not call the plugin with it
+  parent      the parent with the defaults of the schema, if it lacks any
   children    the readiness of each child (state, message), in the same order
   related     the readiness of the related objects
 
@@ -52,8 +56,13 @@ pub fn main(_args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn answer(call: Call) -> anyhow::Result<Answer> {
-    let Call { descriptor, parent, children, related, config, response } = call;
+    let Call { descriptor, phase, parent, children, related, config, response } = call;
     let descriptor = Descriptor::from(descriptor);
+    let schema = ParentSchema::of(&descriptor);
+    let Checked { completed, problems } =
+        schema.map(|schema| schema.check(parent.get().as_bytes())).unwrap_or_default();
+    let completed = completed.map(String::from_utf8).transpose()?.map(RawValue::from_string).transpose()?;
+    let is_invalid = phase == Phase::Sync && !problems.is_empty();
     let known = related.values().flatten().enumerate();
     let known: Vec<_> = known
         .map(|(at, object)| related_object(at, serde_json::from_str(object.get())?))
@@ -61,6 +70,8 @@ fn answer(call: Call) -> anyhow::Result<Answer> {
     let of_related = related.iter().map(|(id, objects)| Ok((id.clone(), all_readiness(objects)?)));
     let answer = Answer {
         refused: None,
+        invalid: is_invalid.then(|| problems.join("; ")),
+        parent: completed,
         children: all_readiness(&children)?,
         related: of_related.collect::<anyhow::Result<_>>()?,
     };
@@ -155,6 +166,31 @@ mod tests {
         let why = "its controller has not seen its latest change yet";
         let children = json!([{"state": "ready"}, {"state": "progressing", "message": why}]);
         assert_eq!(answered(|_| {}), json!({"children": children}));
+    }
+
+    #[test]
+    fn parent_that_does_not_fit_the_schema_is_invalid_and_a_parent_without_defaults_gets_them() {
+        let definition = |call: &mut Value| {
+            let spec = json!({"type": "object", "properties": {"replicas": {"type": "integer", "maximum": 9, "default": 1}, "id": {"type": "integer"}}});
+            let schema = json!({"type": "object", "properties": {"spec": spec}});
+            call["descriptor"]["parent"]["custom"]["spec"]["versions"][0]["schema"]["openAPIV3Schema"] = schema;
+        };
+        let too_many = |call: &mut Value| {
+            definition(call);
+            call["parent"]["spec"] = json!({"replicas": 12});
+        };
+        assert_eq!(answered(too_many)["invalid"], "spec.replicas: 12 is more than the maximum 9");
+        let finalized = answered(|call| {
+            too_many(call);
+            call["phase"] = json!("finalize");
+        });
+        assert_eq!(finalized.get("invalid"), None, "a clean-up is called with any spec");
+        let completed = answered(|call| {
+            definition(call);
+            call["parent"]["spec"] = json!({"id": 7, "replicas": null});
+        });
+        assert_eq!(completed["parent"]["spec"], json!({"id": 7, "replicas": 1}));
+        assert_eq!(completed["parent"]["metadata"]["name"], "web");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use windlass_core::contract::{
-    ChildRule, Descriptor, Metric, MetricType, Parent, ParentSelector, ReadyMeans, UpdateStrategy,
+    ChildRule, Descriptor, Metric, MetricType, Parent, ParentSelector, Phase, ReadyMeans, UpdateStrategy,
 };
 use windlass_core::object::readiness::Readiness;
 use windlass_core::reconcile::recording::RecordedResponse;
@@ -16,6 +16,9 @@ use windlass_core::value::ids::Gvk;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Call {
     pub descriptor: WrittenDescriptor,
+    /// The purpose of the call.
+    #[serde(default = "sync")]
+    pub phase: Phase,
     /// The parent, as the plugin gets it.
     pub parent: Box<RawValue>,
     /// The children in the request.
@@ -30,13 +33,23 @@ pub(super) struct Call {
     pub response: Option<RecordedResponse>,
 }
 
+fn sync() -> Phase {
+    Phase::Sync
+}
+
 /// What the host makes of a call.
-#[derive(Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Answer {
     /// The sentence with which the host refuses the descriptor, the config or the response.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
+    /// What is invalid in the parent, so that the host does not call the plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub invalid: Option<String>,
+    /// The parent with its defaults, if it lacks any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<Box<RawValue>>,
     /// The readiness of each child, in the same order.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub children: Vec<WrittenReadiness>,

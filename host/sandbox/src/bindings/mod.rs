@@ -36,6 +36,14 @@ impl Version {
             Self::V0_2 => v0_2::RECONCILER,
         }
     }
+
+    /// Whether a plugin is called only with parents that fit the schema of its CRD, and gets its defaults.
+    pub(crate) const fn checks_parents(self) -> bool {
+        match self {
+            Self::V0_1 => false,
+            Self::V0_2 => true,
+        }
+    }
 }
 
 /// Adds the functions of `host` in all versions.

@@ -6,6 +6,7 @@
 //! objects.
 
 pub mod functions;
+pub mod parents;
 pub mod structural;
 
 use std::fmt::Write as _;

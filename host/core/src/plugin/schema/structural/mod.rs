@@ -10,25 +10,20 @@ use serde_json::{Map, Value};
 use crate::contract::declared_parent::storage_of;
 
 pub use self::pattern::compiled;
-pub use self::problems::{problems, problems_at, problems_of_config};
+pub use self::problems::{problems, problems_at, problems_of_config, problems_of_stored};
 
 /// The schema of a CRD's storage version, if it has one.
 pub fn of_definition(definition: &Value) -> Option<&Value> {
     storage_of(definition)?.pointer("/schema/openAPIV3Schema")
 }
 
-/// Fills in the defaults of missing fields.
+/// Fills in the defaults of missing fields, and removes null from fields that are not nullable.
 pub fn fill_in(schema: &Value, value: &mut Value) {
     if let Value::Object(fields) = value {
+        let is_missing = |name: &str| property(schema, name).is_some_and(|field| !is_true(field, "nullable"));
+        fields.retain(|name, field| !(field.is_null() && is_missing(name)));
         for (name, property) in object(schema, "properties").into_iter().flatten() {
-            let Some(default) = property.get("default") else { continue };
-            let is_missing = match fields.get(name) {
-                None => true,
-                // In a field that is not nullable, null counts as missing.
-                Some(Value::Null) => !is_true(property, "nullable"),
-                Some(_) => false,
-            };
-            if is_missing {
+            if let Some(default) = property.get("default").filter(|_| !fields.contains_key(name)) {
                 fields.insert(name.clone(), default.clone());
             }
         }

@@ -2,9 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::pattern::{
-    COMPILED, PATTERN_LENGTH_MAX, PATTERN_MAX, PATTERN_OF_CONFIG_MAX, PATTERNS_KEPT, compiled_within,
-};
+use super::pattern::{COMPILED, PATTERN_LENGTH_MAX, PATTERNS_KEPT, compiled};
 use super::{is_true, join, knows, object, property};
 use crate::value::bounded::bounded;
 
@@ -17,6 +15,8 @@ const KNOWN_SHOWN: usize = 20;
 const STEPS_MAX: usize = 4_000_000;
 /// The part of [`STEPS_MAX`] that the compilation of a pattern needs.
 const STEPS_OF_PATTERN: usize = 10_000;
+/// The part of [`STEPS_MAX`] that a pattern needs for a character of a text.
+const STEPS_OF_CHARACTER: usize = 64;
 
 /// The problems of a whole object, each with the path of its field. Metadata and status are not validated.
 pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
@@ -46,6 +46,14 @@ pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     found.into_lines()
 }
 
+/// The problems of fields of a parent that the API server has stored, by the schema that its component declares. The cluster's schema may
+/// have more fields, so that unknown ones are accepted; in doubt, there is no problem.
+pub fn problems_of_stored(schema: &Value, fields: &Value) -> Vec<String> {
+    let mut found = Problems { rules: Rules::Stored, is_open: true, ..Problems::default() };
+    found.check(schema, fields, "");
+    if found.steps > STEPS_MAX { Vec::new() } else { found.into_lines() }
+}
+
 /// Whether a number is outside of a bound.
 type IsOutside = fn(&f64, &f64) -> bool;
 
@@ -57,6 +65,8 @@ enum Rules {
     Object,
     /// The config of a plugin, by a schema that no API server has seen: it may be any JSON Schema.
     Config,
+    /// Objects that the API server has accepted, perhaps by another version of the schema.
+    Stored,
 }
 
 #[derive(Default)]
@@ -215,13 +225,13 @@ impl Problems {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
             match self.matches(pattern, text) {
                 Some(true) => {}
-                // A pattern in the syntax of another language is checked by the plugin alone.
-                None if self.rules == Rules::Config => {}
                 Some(false) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
-                None => self.add(path, &format!("the CRD's pattern {pattern} cannot be read")),
+                // The API server checks it; in a config, the plugin.
+                None => {}
             }
         }
-        let is_wrong = match schema.get("format").and_then(Value::as_str) {
+        let format = schema.get("format").and_then(Value::as_str).filter(|_| self.rules != Rules::Stored);
+        let is_wrong = match format {
             Some("date-time") => text.parse::<jiff::Timestamp>().is_err(),
             Some("date") => text.parse::<jiff::civil::Date>().is_err(),
             // The types of addresses alone: this crate does no I/O.
@@ -231,8 +241,7 @@ impl Problems {
             _ => false,
         };
         if is_wrong {
-            let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
-            self.add(path, &format!("{text:?} has not the format {format}"));
+            self.add(path, &format!("{text:?} has not the format {}", format.unwrap_or_default()));
         }
     }
 
@@ -241,11 +250,10 @@ impl Problems {
     fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
         let is_new = pattern.len() <= PATTERN_LENGTH_MAX && COMPILED.with_borrow(|all| !all.contains(pattern));
         let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
-        if !self.afford(cost.saturating_add(text.len())) {
+        if !self.afford(cost.saturating_add(text.len().saturating_mul(STEPS_OF_CHARACTER))) {
             return Some(true);
         }
-        let size = if self.rules == Rules::Config { PATTERN_OF_CONFIG_MAX } else { PATTERN_MAX };
-        compiled_within(pattern, size).map(|regex| regex.is_match(text))
+        compiled(pattern).map(|regex| regex.is_match(text))
     }
 
     fn check_number(&mut self, schema: &Value, number: &serde_json::Number, path: &str) {
@@ -303,7 +311,7 @@ impl Problems {
         }
         let count = all("oneOf").filter(|part| self.fits(part, value, path)).count();
         // A part of a config's schema may have keywords that are ignored, and then only seems to fit.
-        let is_exact = self.rules == Rules::Object;
+        let is_exact = self.rules != Rules::Config;
         if all("oneOf").next().is_some() && (count == 0 || is_exact && count > 1) {
             self.add(path, &format!("it fits {count} of oneOf, and must fit one"));
         }

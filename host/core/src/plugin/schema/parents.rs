@@ -1,0 +1,224 @@
+//! Checks a parent against the schema that its component declares, before the plugin is called, and fills in its defaults.
+//!
+//! The API server did the same when the parent was written, with the schema of the cluster at that time: an object may be older than the
+//! schema, and the schema of the cluster older than the component.
+
+use std::collections::BTreeMap;
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::structural::{fill_in, object, of_definition, problems_of_stored};
+use crate::contract::{Descriptor, Parent};
+
+/// Fields of a parent that every kind has: the API server alone validates them.
+const OF_ALL_KINDS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
+
+/// The schema of the parents of a component.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ParentSchema(Value);
+
+/// A parent by its schema.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checked {
+    /// The parent with its defaults, as JSON; `None` if it lacks none.
+    pub completed: Option<Vec<u8>>,
+    /// What the schema does not allow, each with the path of its field.
+    pub problems: Vec<String>,
+}
+
+impl ParentSchema {
+    /// The schema in the CRD of a descriptor; `None` if it has none.
+    pub fn of(descriptor: &Descriptor) -> Option<Self> {
+        let Parent::Custom(definition) = &descriptor.parent else { return None };
+        let definition: Value = serde_json::from_slice(definition).ok()?;
+        let mut schema = compact(of_definition(&definition)?);
+        let is_checked = |name: &str| !OF_ALL_KINDS.contains(&name);
+        schema.get_mut("properties")?.as_object_mut()?.retain(|name, _| is_checked(name));
+        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
+            required.retain(|name| name.as_str().is_some_and(is_checked));
+        }
+        Some(Self(schema))
+    }
+
+    /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written.
+    pub fn check(&self, parent: &[u8]) -> Checked {
+        let Ok(written) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(parent) else {
+            return Checked::default();
+        };
+        let is_checked = |name: &str| object(&self.0, "properties").is_some_and(|fields| fields.contains_key(name));
+        let fields = written.iter().filter(|(name, _)| is_checked(name));
+        let fields = fields.map(|(name, field)| Ok((name.clone(), serde_json::from_str(field.get())?)));
+        let Ok(before) = fields.collect::<serde_json::Result<Map<_, _>>>().map(Value::Object) else {
+            return Checked::default();
+        };
+        let mut after = before.clone();
+        fill_in(&self.0, &mut after);
+        let problems = problems_of_stored(&self.0, &after);
+        let completed = (before != after).then(|| {
+            let mut text = Vec::with_capacity(parent.len());
+            write_object(&written, &before, &after, &mut text);
+            text
+        });
+        Checked { completed, problems }
+    }
+}
+
+/// A schema without what no check needs: hundreds of components are loaded at once.
+fn compact(schema: &Value) -> Value {
+    match schema {
+        Value::Object(keywords) => {
+            let kept = keywords.iter().filter(|(name, _)| !is_text(name)).map(|(name, value)| {
+                let value = match (name.as_str(), value) {
+                    ("properties", Value::Object(fields)) => {
+                        fields.iter().map(|(name, field)| (name.clone(), compact(field))).collect()
+                    }
+                    ("default" | "enum", value) => value.clone(),
+                    (_, value) => compact(value),
+                };
+                (name.clone(), value)
+            });
+            Value::Object(kept.collect())
+        }
+        Value::Array(items) => items.iter().map(compact).collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => schema.clone(),
+    }
+}
+
+fn is_text(keyword: &str) -> bool {
+    ["description", "title", "example", "externalDocs", "x-kubernetes-validations"].contains(&keyword)
+}
+
+/// Writes an object as it is after a change: what did not change as it was written, because numbers may have more digits than a
+/// [`Value`] keeps.
+fn write_object(written: &BTreeMap<String, &RawValue>, before: &Value, after: &Value, text: &mut Vec<u8>) {
+    let added = object_fields(after).filter(|(name, _)| !written.contains_key(*name));
+    let kept = written.iter().filter(|(name, _)| before.get(name).is_none() || after.get(name).is_some());
+    let mut separator = "{";
+    let mut begin = |name: &str, text: &mut Vec<u8>| {
+        text.extend_from_slice(std::mem::replace(&mut separator, ",").as_bytes());
+        text.extend_from_slice(Value::from(name).to_string().as_bytes());
+        text.push(b':');
+    };
+    for (name, field) in kept {
+        begin(name, text);
+        match (before.get(name), after.get(name)) {
+            (Some(before), Some(after)) => write(field, before, after, text),
+            _ => text.extend_from_slice(field.get().as_bytes()),
+        }
+    }
+    for (name, field) in added {
+        begin(name, text);
+        text.extend_from_slice(field.to_string().as_bytes());
+    }
+    text.extend_from_slice(if separator == "{" { b"{}" } else { b"}" });
+}
+
+fn object_fields(value: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    value.as_object().into_iter().flatten()
+}
+
+fn write(written: &RawValue, before: &Value, after: &Value, text: &mut Vec<u8>) {
+    let unchanged = || written.get().as_bytes();
+    match (before, after) {
+        (before, after) if before == after => text.extend_from_slice(unchanged()),
+        (Value::Object(_), Value::Object(_)) => match serde_json::from_str(written.get()) {
+            Ok(written) => write_object(&written, before, after, text),
+            Err(_) => text.extend_from_slice(unchanged()),
+        },
+        (Value::Array(before), Value::Array(after)) => {
+            let written: Vec<&RawValue> = serde_json::from_str(written.get()).unwrap_or_default();
+            let mut separator = b'[';
+            for ((item, before), after) in written.into_iter().zip(before).zip(after) {
+                text.push(std::mem::replace(&mut separator, b','));
+                write(item, before, after, text);
+            }
+            text.push(b']');
+        }
+        (_, after) => text.extend_from_slice(after.to_string().as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::value::ids::Gvk;
+
+    fn schema() -> ParentSchema {
+        let part = json!({"type": "object", "properties": {"kind": {"type": "string", "default": "small"}, "size": {"type": "integer"}}});
+        let spec = json!({
+            "type": "object", "required": ["image"], "description": "The spec.",
+            "properties": {
+                "image": {"type": "string", "pattern": r"^\S+$", "description": "The image."},
+                "replicas": {"type": "integer", "maximum": 9, "default": 1},
+                "description": {"type": "string", "maxLength": 3},
+                "when": {"type": "string", "format": "date-time"},
+                "any": {"x-kubernetes-preserve-unknown-fields": true},
+                "parts": {"type": "array", "items": part},
+            },
+        });
+        let schema = json!({"type": "object", "required": ["metadata", "spec"], "properties": {
+            "apiVersion": {"type": "string"}, "metadata": {"type": "object"}, "spec": spec,
+            "status": {"type": "object", "required": ["phase"], "properties": {"phase": {"type": "string"}}},
+        }});
+        let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": schema}});
+        let definition = json!({"spec": {"versions": [version]}}).to_string();
+        let descriptor = Descriptor::about("a", "1.0.0", Parent::Custom(definition.into_bytes()));
+        ParentSchema::of(&descriptor).expect("a schema")
+    }
+
+    fn checked(spec: &str) -> Checked {
+        schema().check(
+            format!(r#"{{"apiVersion":"g/v1","metadata":{{"generation":2}},"spec":{spec},"status":{{}}}}"#).as_bytes(),
+        )
+    }
+
+    #[test]
+    fn parent_that_fits_is_handed_over_as_it_is() {
+        for spec in [
+            r#"{"image": "a", "replicas": 9}"#,
+            r#"{"image": "a", "replicas": 1, "unknown": 1}"#,
+            r#"{"image": "a", "replicas": 1, "when": "noon", "any": 123456789012345678901234567890}"#,
+        ] {
+            assert_eq!(checked(spec), Checked::default(), "{spec}");
+        }
+    }
+
+    #[test]
+    fn each_problem_of_a_parent_names_its_field() {
+        for (spec, problem) in [
+            (r#"{"replicas": 1}"#, "spec.image: required, and missing"),
+            (r#"{"image": "a b", "replicas": 1}"#, r#"spec.image: "a b" does not match the pattern ^\S+$"#),
+            (r#"{"image": "a", "replicas": 10}"#, "spec.replicas: 10 is more than the maximum 9"),
+            (
+                r#"{"image": "a", "replicas": 1, "description": "long"}"#,
+                "spec.description: 4 characters, and at most 3 are allowed",
+            ),
+            (
+                r#"{"image": "a", "replicas": 1, "parts": [{"kind": 1}]}"#,
+                "spec.parts[0].kind: must be of type string, and is the number 1",
+            ),
+        ] {
+            assert_eq!(checked(spec).problems, [problem], "{spec}");
+        }
+    }
+
+    #[test]
+    fn defaults_are_filled_in_and_everything_else_stays_as_it_is_written() {
+        let spec = r#"{"image":"a","any":1234567890123456789012,"parts":[{"size":1.50e0,"kind":null},{"kind":"b"}],"replicas":null}"#;
+        let completed = checked(spec).completed.expect("a completed parent");
+        assert_eq!(
+            String::from_utf8(completed).expect("UTF-8"),
+            r#"{"apiVersion":"g/v1","metadata":{"generation":2},"spec":{"any":1234567890123456789012,"image":"a","parts":[{"kind":"small","size":1.50e0},{"kind":"b"}],"replicas":1},"status":{}}"#
+        );
+    }
+
+    #[test]
+    fn component_for_an_existing_kind_has_no_schema_and_malformed_json_is_left_to_the_plugin() {
+        let existing = Parent::Existing(Gvk::from_api_version("v1", "Namespace"));
+        assert_eq!(ParentSchema::of(&Descriptor::about("a", "1.0.0", existing)), None);
+        assert_eq!(schema().check(b"{"), Checked::default());
+    }
+}
