@@ -1,10 +1,10 @@
-//! Checks of a spec. The schema of the CRD checks most of it too, but an object may be older than the schema.
+//! Checks of a spec that its schema says by CEL rules and formats, or not at all: the host checks everything else before a call.
 
 use std::net::IpAddr;
 
 use windlass_plugin::{Failure, Quantity, checks};
 
-use crate::spec::{ApplicationSpec, Claim, HealthCheck, Network, Probe, Resources, Scaling, Security, ServiceType};
+use crate::spec::{ApplicationSpec, Claim, HealthCheck, Network, Resources, Scaling, ServiceType};
 
 type Checked = Result<(), Failure>;
 
@@ -14,18 +14,13 @@ type Checked = Result<(), Failure>;
 ///
 /// [`Failure::invalid_field`], naming the field.
 pub(crate) fn check(spec: &ApplicationSpec) -> Checked {
-    checks::range("spec.replicas", spec.replicas, 0..=1000)?;
-    checks::image("spec.image", &spec.image)?;
-    checks::range("spec.port", spec.port, 1..=65535)?;
-    checks::env_vars("spec.environment", &spec.environment)?;
     resources(&spec.resources)?;
-    probes(&spec.health_check)?;
+    liveness(&spec.health_check)?;
     if let Some(scaling) = &spec.scaling {
         self::scaling(scaling, &spec.resources)?;
     }
     claims(&spec.storage.persistent_volume_claims)?;
-    network(&spec.network)?;
-    security(&spec.security)
+    network(&spec.network)
 }
 
 fn invalid(field: &str, message: impl Into<String>) -> Checked {
@@ -46,28 +41,15 @@ fn resources(resources: &Resources) -> Checked {
     }
 }
 
-fn probes(health: &HealthCheck) -> Checked {
-    let probe = |name: &str, probe: &Probe| {
-        let field = format!("spec.healthCheck.{name}");
-        if !probe.http_get.path.starts_with('/') {
-            let path = format!("{field}.httpGet.path");
-            return invalid(&path, format!("{:?} does not begin with /", probe.http_get.path));
-        }
-        let port = probe.http_get.port.unwrap_or(1);
-        checks::range(&format!("{field}.httpGet.port"), port, 1..=65535)
-    };
-    if let Some(liveness) = &health.liveness_probe {
-        probe("livenessProbe", liveness)?;
-        if liveness.success_threshold.is_some_and(|threshold| threshold != 1) {
-            return invalid("spec.healthCheck.livenessProbe.successThreshold", "must be 1 for liveness");
-        }
+fn liveness(health: &HealthCheck) -> Checked {
+    let threshold = health.liveness_probe.as_ref().and_then(|liveness| liveness.success_threshold);
+    if threshold.is_some_and(|threshold| threshold != 1) {
+        return invalid("spec.healthCheck.livenessProbe.successThreshold", "must be 1 for liveness");
     }
-    health.readiness_probe.iter().try_for_each(|readiness| probe("readinessProbe", readiness))
+    Ok(())
 }
 
 fn scaling(scaling: &Scaling, resources: &Resources) -> Checked {
-    checks::range("spec.scaling.minReplicas", scaling.min_replicas, 1..=1000)?;
-    checks::range("spec.scaling.maxReplicas", scaling.max_replicas, 1..=1000)?;
     if scaling.min_replicas > scaling.max_replicas {
         let message = format!("{} is more than maxReplicas, {}", scaling.min_replicas, scaling.max_replicas);
         return invalid("spec.scaling.minReplicas", message);
@@ -78,11 +60,10 @@ fn scaling(scaling: &Scaling, resources: &Resources) -> Checked {
         return invalid("spec.scaling", message);
     }
     for (title, resource, target) in targets {
-        let Some(target) = target else { continue };
-        let field = format!("spec.scaling.target{title}UtilizationPercentage");
-        checks::range(&field, target, 1..=1000)?;
         // The API server makes a limit without a request the request.
-        if !resources.requests.contains_key(resource) && !resources.limits.contains_key(resource) {
+        let is_given = resources.requests.contains_key(resource) || resources.limits.contains_key(resource);
+        if target.is_some() && !is_given {
+            let field = format!("spec.scaling.target{title}UtilizationPercentage");
             let message = format!("is a part of spec.resources.requests.{resource}, which is not given");
             return invalid(&field, message);
         }
@@ -95,19 +76,8 @@ const CLAIMS: &str = "spec.storage.persistentVolumeClaims";
 fn claims(claims: &[Claim]) -> Checked {
     let paths: Vec<_> = claims.iter().map(Claim::path).collect();
     for (index, claim) in claims.iter().enumerate() {
-        let field = |name: &str| format!("{CLAIMS}[{index}].{name}");
-        checks::dns_label(&field("name"), &claim.name)?;
-        checks::positive(&field("size"), &claim.size)?;
-        if claim.access_modes.is_empty() {
-            return invalid(&field("accessModes"), "give at least one");
-        }
-        let path = claim.path();
-        if !path.starts_with('/') || path.contains(':') {
-            let message = format!("{path:?} is not a path that begins with / and is without :");
-            return invalid(&field("mountPath"), message);
-        }
+        checks::positive(&format!("{CLAIMS}[{index}].size"), &claim.size)?;
     }
-    checks::distinct(CLAIMS, "name", claims.iter().map(|claim| &*claim.name))?;
     checks::distinct(CLAIMS, "mountPath", paths.iter().map(String::as_str))
 }
 
@@ -134,18 +104,6 @@ fn is_cidr(range: &str) -> bool {
         Err(_) => return false,
     };
     bits.bytes().all(|byte| byte.is_ascii_digit()) && bits.parse::<u8>().is_ok_and(|bits| bits <= most)
-}
-
-const SECRETS: &str = "spec.security.imagePullSecrets";
-
-fn security(security: &Security) -> Checked {
-    if let Some(account) = &security.service_account {
-        checks::dns_subdomain("spec.security.serviceAccount", account)?;
-    }
-    for (index, secret) in security.image_pull_secrets.iter().enumerate() {
-        checks::dns_subdomain(&format!("{SECRETS}[{index}].name"), &secret.name)?;
-    }
-    checks::distinct(SECRETS, "name", security.image_pull_secrets.iter().map(|secret| &*secret.name))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Failure, ReadyMeans, Reconciler, Request, Response, checks, crd, json, kinds::Pod,
+    CustomResource, Descriptor, Failure, ReadyMeans, Reconciler, Request, Response, crd, json, kinds::Pod,
 };
 
 /// Desired state of an Echo.
@@ -58,8 +58,6 @@ impl Reconciler for Echo {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let EchoSpec { replicas, image } = &request.spec;
-        checks::range("spec.replicas", *replicas, 0..=1000)?;
-        checks::image("spec.image", image)?;
         let pods = (0..*replicas).map(|index| {
             json!({
                 "apiVersion": "v1",

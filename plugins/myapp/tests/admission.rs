@@ -46,7 +46,8 @@ fn an_invalid_object_is_denied_and_the_field_is_named() {
         Decision::Deny(invalid) => invalid.to_string(),
         other => panic!("{other:?}"),
     };
-    assert_eq!(denied(json!({ "image": "shop:1", "replicas": 101 })), "spec.replicas: 101 is not between 1 and 100");
+    let no_cpu = json!({ "image": "shop:1", "resources": { "cpu": "0" } });
+    assert_eq!(denied(no_cpu), "spec.resources.cpu: 0 is not more than 0");
     assert_eq!(denied(json!({ "replicas": 1 })), "spec.image: is required");
     assert_eq!(
         denied(json!({ "image": "shop:1", "port": "http" })),

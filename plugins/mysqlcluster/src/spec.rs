@@ -71,29 +71,14 @@ fn password() -> String {
 }
 
 impl MySQLClusterSpec {
-    /// Checks what the schema of the CRD checks too, for objects that are older than the schema.
+    /// Checks what only CEL rules of the schema say.
     ///
     /// # Errors
     ///
     /// [`Failure::invalid_field`], naming the field.
     pub fn check(&self) -> Result<(), Failure> {
-        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
-        let is_tag = (1..=128).contains(&self.version.len())
-            && self.version.bytes().all(inner)
-            && !self.version.starts_with(['.', '-']);
-        if !is_tag {
-            return Err(Failure::invalid_field(
-                "spec.version",
-                format!("{:?} is not the tag of an image", self.version),
-            ));
-        }
-        checks::range("spec.replicas", self.replicas, 1..=9)?;
         checks::positive("spec.storageSize", &self.storage_size)?;
         checks::positive("spec.resources.cpu", &self.resources.cpu)?;
-        checks::positive("spec.resources.memory", &self.resources.memory)?;
-        match &self.root_password_secret_ref {
-            Some(secret) => checks::dns_subdomain("spec.rootPasswordSecretRef.name", &secret.name),
-            None => Ok(()),
-        }
+        checks::positive("spec.resources.memory", &self.resources.memory)
     }
 }

@@ -13,13 +13,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, value::RawValue};
 
 use super::written;
-use crate::raw::{self, Readiness};
+use crate::raw::{self, Phase, Readiness};
 
 /// What the host makes of a call.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Answer {
     refused: Option<String>,
+    /// What the schema does not allow in the parent: the host does not call the plugin with it.
+    pub(super) invalid: Option<String>,
+    parent: Option<Box<RawValue>>,
     children: Vec<Told>,
     related: BTreeMap<String, Vec<Told>>,
 }
@@ -37,6 +40,7 @@ enum Told {
 #[derive(Serialize)]
 struct Question<'a> {
     descriptor: Value,
+    phase: &'static str,
     parent: &'a RawValue,
     children: Vec<&'a RawValue>,
     related: BTreeMap<&'a str, Vec<&'a RawValue>>,
@@ -68,6 +72,7 @@ pub(super) fn ask(
     let related = request.related.iter().map(|related| Ok((&*related.id, objects(&related.objects)?)));
     let question = Question {
         descriptor: written::descriptor(descriptor),
+        phase: if matches!(request.phase, Phase::Sync) { "sync" } else { "finalize" },
         parent: json(&request.parent)?,
         children: objects(&request.children)?,
         related: related.collect::<Result<_, String>>()?,
@@ -125,9 +130,12 @@ fn run(program: &OsStr, question: &[u8]) -> Result<Vec<u8>, String> {
 }
 
 impl Answer {
-    /// Sets the readiness of the objects in a request that the test has not set.
-    pub(super) fn set(self, request: &mut raw::Request) {
-        let Self { refused: _, children, mut related } = self;
+    /// Completes a request as the host does: with the defaults of the parent, and the readiness of objects that the test has not set.
+    pub(super) fn complete(self, request: &mut raw::Request) {
+        let Self { refused: _, invalid: _, parent, children, mut related } = self;
+        if let Some(parent) = parent {
+            request.parent = parent.get().as_bytes().to_vec();
+        }
         set(&mut request.children, children);
         for one in &mut request.related {
             set(&mut one.objects, related.remove(&one.id).unwrap_or_default());

@@ -221,14 +221,19 @@ impl<R: Reconciler> Call<R> {
         &self.request
     }
 
-    /// Lets the host tell the readiness of the live objects that the test has not set. Or else returns the sentence with which the host
-    /// refuses the descriptor or the config.
-    fn seen(mut self) -> Result<Self, String> {
-        let related = self.request.related.iter().flat_map(|related| &related.objects);
-        if self.request.children.iter().chain(related).any(|object| object.readiness == Readiness::Unknown) {
-            harness::ask(descriptor::<R>(), &self.request, None)?.set(&mut self.request);
+    /// Lets the host complete the request: with the defaults of the parent, and the readiness of objects that the test has not set. Returns
+    /// the failure of the call if the parent does not fit the schema of its CRD, or else the sentence with which the host refuses the
+    /// descriptor or the config.
+    fn seen(mut self) -> Result<Result<Self, Failure>, String> {
+        let mut answer = harness::ask(descriptor::<R>(), &self.request, None)?;
+        if let Some(invalid) = answer.invalid.take() {
+            return Ok(Err(match invalid.split_once(": ") {
+                Some((field, message)) => Failure::invalid_field(field, message),
+                None => Failure::invalid(invalid),
+            }));
         }
-        Ok(self)
+        answer.complete(&mut self.request);
+        Ok(Ok(self))
     }
 
     fn run(self) -> Outcome {
@@ -255,7 +260,8 @@ impl<R: Reconciler> Call<R> {
     #[track_caller]
     pub fn call_raw(self) -> (Result<raw::Response, Failure>, HostCalls) {
         #![allow(clippy::panic, reason = "a test fails by panicking")]
-        match self.seen().and_then(Self::checked) {
+        let uncalled = |failure| Ok((Err(failure), HostCalls::default()));
+        match self.seen().and_then(|seen| seen.map_or_else(uncalled, Self::checked)) {
             Ok(answer) => answer,
             Err(refused) => panic!("{refused}"),
         }
@@ -265,7 +271,7 @@ impl<R: Reconciler> Call<R> {
     ///
     /// # Errors
     ///
-    /// The plugin's failure, or [`Failure::invalid`] if the spec is not a `Reconciler::Spec`.
+    /// The plugin's failure; or [`Failure::Invalid`] if the parent does not fit the schema of its CRD, with the host's sentence.
     ///
     /// # Panics
     ///

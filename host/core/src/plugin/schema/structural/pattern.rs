@@ -21,6 +21,21 @@ thread_local! {
     pub(super) static COMPILED: RefCell<LruCache<String, Option<Rc<Regex>>>> = RefCell::new(bounded(PATTERNS_KEPT));
 }
 
+/// What texts that match a pattern are called, for patterns that the SDKs and many CRDs have.
+pub(super) fn noun(pattern: &str) -> Option<&'static str> {
+    Some(match pattern {
+        r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]+))?$" => {
+            "a quantity like 100m, 2 or 128Mi"
+        }
+        "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$" => "a DNS label: a-z, 0-9 and -, not beginning or ending with -",
+        r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$" => {
+            "a DNS subdomain: labels of a-z, 0-9 and - with dots between them"
+        }
+        r"^\S+$" => "a text without whitespace",
+        _ => return None,
+    })
+}
+
 /// A pattern, compiled; `None` if it cannot be read or is too large. Parents are checked before each call, so that patterns are kept.
 pub fn compiled(pattern: &str) -> Option<Rc<Regex>> {
     if pattern.len() > PATTERN_LENGTH_MAX {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::pattern::{COMPILED, PATTERN_LENGTH_MAX, PATTERNS_KEPT, compiled};
+use super::pattern::{self, COMPILED, PATTERN_LENGTH_MAX, PATTERNS_KEPT, compiled};
 use super::{is_true, join, knows, object, property};
 use crate::value::bounded::bounded;
 
@@ -212,7 +212,12 @@ impl Problems {
             };
             let cost = at.saturating_mul(keys.len().max(1));
             if matches!(list_type, Some("set" | "map")) && self.afford(cost) && items.iter().take(at).any(same) {
-                self.add(&path, "there is one like it before");
+                match &*keys {
+                    [key] => {
+                        self.add_of_field(&path, key, &format!("{} is given twice", shown_in(item, key)));
+                    }
+                    _ => self.add(&path, "is given twice"),
+                }
             }
             if let Some(schema) = schema.get("items") {
                 self.check(schema, item, &path);
@@ -225,7 +230,10 @@ impl Problems {
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
             match self.matches(pattern, text) {
                 Some(true) => {}
-                Some(false) => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
+                Some(false) => match pattern::noun(pattern) {
+                    Some(noun) => self.add(path, &format!("{text:?} is not {noun}")),
+                    None => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
+                },
                 // The API server checks it; in a config, the plugin.
                 None => {}
             }
@@ -368,6 +376,10 @@ fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
     let maps = ["dependentSchemas", "dependencies"].into_iter().filter_map(move |keyword| object(schema, keyword));
     let single = ["if", "then", "else"].into_iter().filter_map(move |keyword| schema.get(keyword));
     lists.flatten().chain(maps.flat_map(Map::values)).chain(single)
+}
+
+fn shown_in(item: &Value, key: &str) -> String {
+    item.get(key).map_or_else(String::new, Value::to_string)
 }
 
 fn is_closed(schema: &Value) -> bool {

@@ -19,6 +19,10 @@ fn schema() -> Value {
                     "ports": {"type": "array", "maxItems": 2, "items": {"type": "integer", "exclusiveMinimum": true, "minimum": 0}},
                     "labels": {"type": "object", "additionalProperties": {"type": "string"}},
                     "free": {"type": "object", "x-kubernetes-preserve-unknown-fields": true},
+                    "env": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],
+                        "items": {"type": "object", "properties": {"name": {"type": "string"}}}},
+                    "hosts": {"type": "array", "x-kubernetes-list-type": "set",
+                        "items": {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}},
                     "maybe": {"type": "string", "nullable": true},
                     "either": {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
                         "oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
@@ -63,6 +67,9 @@ fn each_problem_names_its_field() {
         (json!({"image": "a", "size": true}), "spec.size: must be an integer or a string"),
         (json!({"image": "a", "mode": null}), "spec.mode: must be of type string, and is null"),
         (json!({"image": "a", "either": {"a": "x", "b": "y"}}), "spec.either: it fits 2 of oneOf"),
+        (json!({"image": "a", "env": [{"name": "A"}, {"name": "A"}]}), "spec.env[1].name: \"A\" is given twice"),
+        (json!({"image": "a", "hosts": ["b", "c", "b"]}), "spec.hosts[2]: is given twice"),
+        (json!({"image": "a", "hosts": ["B"]}), "spec.hosts[0]: \"B\" is not a DNS label: a-z"),
     ] {
         let found = problems_of_spec(&spec);
         assert!(found.iter().any(|line| line.starts_with(expected)), "{spec}: {expected}: {found:?}");
