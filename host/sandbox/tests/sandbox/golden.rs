@@ -71,12 +71,10 @@ pub(crate) fn assert_equivalent<R: Reconciler>(plugin: &str, component: &Compone
     }
 }
 
-/// Children and status parsed as JSON, and the rest of the response. A port to contract 0.1 has no options of children.
+/// Children and status parsed as JSON, and the rest of the response.
 fn parsed(response: Response) -> (Vec<Value>, Option<Value>, Response) {
     let json = |bytes: Vec<u8>| serde_json::from_slice(&bytes).unwrap();
-    let is_set = |options: &ChildOptions| *options != ChildOptions::default();
-    let options = response.options.clone().filter(|options| options.iter().any(is_set));
-    let rest = Response { children: Vec::new(), status: None, options, ..response.clone() };
+    let rest = Response { children: Vec::new(), status: None, ..response.clone() };
     (response.children.into_iter().map(json).collect(), response.status.map(json), rest)
 }
 

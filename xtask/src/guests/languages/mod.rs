@@ -24,8 +24,10 @@ use super::{Guest, component};
 const BARE: &str = "tests/guests/languages";
 /// Folders of plugins with a folder for some of the languages, which are projects on the SDKs.
 const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/library"];
-/// The probes of the SDKs: a folder with a project for each language.
+/// The probes: a folder with a folder for each language, which is a project on its SDK if it has one.
 const PROBES: &str = "host/conformance/probe";
+/// The first version of the contract: the host runs its components for good, so some are built as long as it does.
+const FIRST: &str = "wit/0.1";
 /// What tools leave in the folders of projects and SDKs.
 const LEFTOVERS: [&str; 4] = ["__pycache__", "build", "node_modules", ".venv"];
 
@@ -35,6 +37,8 @@ struct Language {
     name: &'static str,
     /// Builds the bytes of a guest on the bare contract.
     build: fn(&Places) -> Result<Vec<u8>>,
+    /// The folder of the contract of these guests.
+    contract: &'static str,
     /// Installs the tools with which `windlass build` builds a project; `None` if the language has no SDK.
     tools: Option<InstallTools>,
     /// The text of the module with these functions, and of the list of its tools: the guests are rebuilt after a change of
@@ -50,6 +54,7 @@ const LANGUAGES: [Language; 4] = [
     Language {
         name: "go",
         build: go::build,
+        contract: FIRST,
         tools: Some(go::tools),
         recipe: [include_str!("go.rs"), ""],
         versions: go::versions,
@@ -57,6 +62,7 @@ const LANGUAGES: [Language; 4] = [
     Language {
         name: "js",
         build: js::build,
+        contract: FIRST,
         tools: Some(js::tools),
         recipe: [include_str!("js.rs"), js::LOCK],
         versions: none,
@@ -64,6 +70,7 @@ const LANGUAGES: [Language; 4] = [
     Language {
         name: "python",
         build: python::build,
+        contract: FIRST,
         tools: Some(python::tools),
         recipe: [include_str!("python.rs"), python::REQUIREMENTS],
         versions: none,
@@ -71,6 +78,7 @@ const LANGUAGES: [Language; 4] = [
     Language {
         name: "zig",
         build: zig::build,
+        contract: zig::CONTRACT,
         tools: None,
         recipe: [include_str!("zig.rs"), zig::REQUIREMENTS],
         versions: zig::versions,
@@ -173,7 +181,7 @@ fn build_component(
     }
     // The copies lie as in the repository: the manifests of projects name the SDK by its relative path.
     let places = Places {
-        wit: root.join("wit/0.1"),
+        wit: root.join(language.contract),
         source: home.join(source),
         sdk: home.join(&sdk),
         work: home.join("work"),

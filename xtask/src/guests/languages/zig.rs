@@ -12,6 +12,8 @@ use wit_bindgen_core::wit_parser::Resolve;
 use super::{Places, WORLD};
 use crate::{run::run, venv};
 
+/// The folder of the contract. It is here, and not with the list of languages, so that a change of it rebuilds the guests.
+pub(super) const CONTRACT: &str = "wit/0.2";
 /// The compiler with its C library, and its version.
 pub(super) const REQUIREMENTS: &str = include_str!("zig/requirements.txt");
 
@@ -32,7 +34,7 @@ pub(super) fn build(places: &Places) -> Result<Vec<u8>> {
     let module = places.work.join("module.wasm");
     let mut build = zig.command("build-exe");
     build.args(["-target", TARGET, "-lc", "-mexec-model=reactor", "-OReleaseSmall", "-fstrip"]);
-    build.args(["plugin.c", "plugin_component_type.o", "echo.zig"]).arg(format!("-femit-bin={}", module.display()));
+    build.args(["plugin.c", "plugin_component_type.o", "main.zig"]).arg(format!("-femit-bin={}", module.display()));
     run(&mut build)?;
     windlass_build::of_rust(&fs::read(module).context("zig made no module")?)
 }
@@ -42,7 +44,12 @@ const TARGET: &str = "wasm32-wasi";
 /// Writes `plugin.h`, `plugin.c`, and an object file that describes the module's imports and exports, next to the source.
 fn write_bindings(places: &Places) -> Result<()> {
     let mut resolve = Resolve::default();
-    let (package, _) = resolve.push_path(&places.wit)?;
+    let (mut package, _) = resolve.push_path(&places.wit)?;
+    // A guest that imports more than the contract has a world of its own.
+    let own = places.source.join(WORLD).with_extension("wit");
+    if own.is_file() {
+        package = resolve.push_path(own)?.0;
+    }
     let world = resolve.select_world(&[package], Some(WORLD))?;
     let mut bindings = Files::default();
     Opts::default().build().generate(&mut resolve, world, &mut bindings)?;

@@ -27,23 +27,26 @@ const Pod = struct {
 
 const Status = struct { currentReplicas: usize, isReady: bool };
 
-/// Why there is no response: the spec is invalid, for which the call's `invalid` has the message, or the call failed.
+/// What is wrong with a field of the parent.
+const Invalid = struct { field: []const u8, message: []const u8 };
+
+/// Why there is no response: the spec is invalid, and the call's `invalid` says why, or the call failed.
 const Failure = error{Invalid} || json.ParseError(json.Scanner);
 
-fn reconcile(request: Request, invalid: *[]const u8) Failure!struct { pods: [][]const u8, status: Status } {
+fn reconcile(request: Request, invalid: *Invalid) Failure!struct { pods: [][]const u8, status: Status } {
     const parent = try parse(Parent, request.parent);
     const replicas = switch (parent.spec.replicas) {
         .integer => |number| if (number >= 0 and number <= 1000) @as(usize, @intCast(number)) else null,
         else => null,
     } orelse {
-        invalid.* = "spec.replicas: is not a whole number from 0 to 1000";
+        invalid.* = .{ .field = "spec.replicas", .message = "is not a whole number from 0 to 1000" };
         return error.Invalid;
     };
     const image = switch (parent.spec.image) {
         .string => |text| if (text.len > 0 and std.mem.indexOfAny(u8, text, &std.ascii.whitespace) == null) text else null,
         else => null,
     } orelse {
-        invalid.* = "spec.image: is not the name of an image";
+        invalid.* = .{ .field = "spec.image", .message = "is not the name of an image" };
         return error.Invalid;
     };
 
@@ -72,6 +75,7 @@ fn reconcile(request: Request, invalid: *[]const u8) Failure!struct { pods: [][]
 // The rest connects `reconcile` with the generated bindings.
 
 const Request = contract.exports_windlass_plugin_reconciler_request_t;
+const Child = contract.windlass_plugin_types_desired_child_t;
 const Bytes = contract.windlass_plugin_types_json_t;
 
 export fn exports_windlass_plugin_reconciler_describe(descriptor: *contract.exports_windlass_plugin_reconciler_descriptor_t) void {
@@ -85,9 +89,11 @@ export fn exports_windlass_plugin_reconciler_describe(descriptor: *contract.expo
     descriptor.description = string("Runs the desired number of Pods of an image");
     descriptor.parent = .{
         .tag = contract.WINDLASS_PLUGIN_TYPES_PARENT_CUSTOM,
-        .val = .{ .custom = bytes(@embedFile("crd.json")) },
+        .val = .{ .custom = .{ .definition = bytes(@embedFile("crd.json")) } },
     };
     descriptor.children = list(@TypeOf(descriptor.children), &.{pod});
+    // `status.isReady` says whether the Pods are ready.
+    descriptor.ready_means = contract.WINDLASS_PLUGIN_TYPES_READY_MEANS_APPLIED;
     descriptor.resync = .{ .is_some = true, .val = 5 * std.time.ms_per_min };
 }
 
@@ -96,12 +102,15 @@ export fn exports_windlass_plugin_reconciler_reconcile(
     response: *contract.exports_windlass_plugin_reconciler_response_t,
     failure: *contract.exports_windlass_plugin_reconciler_failure_t,
 ) bool {
-    var invalid: []const u8 = undefined;
+    var invalid: Invalid = undefined;
     const desired = reconcile(request.*, &invalid) catch |cause| {
         failure.* = switch (cause) {
             error.Invalid => .{
                 .tag = contract.WINDLASS_PLUGIN_TYPES_FAILURE_INVALID,
-                .val = .{ .invalid = string(invalid) },
+                .val = .{ .invalid = .{
+                    .field = .{ .is_some = true, .val = string(invalid.field) },
+                    .message = string(invalid.message),
+                } },
             },
             else => .{
                 .tag = contract.WINDLASS_PLUGIN_TYPES_FAILURE_FAILED,
@@ -111,8 +120,8 @@ export fn exports_windlass_plugin_reconciler_reconcile(
         return false;
     };
     response.* = std.mem.zeroes(@TypeOf(response.*));
-    const children = memory.alloc(Bytes, desired.pods.len) catch @panic("out of memory");
-    for (children, desired.pods) |*child, pod| child.* = bytes(pod);
+    const children = memory.alloc(Child, desired.pods.len) catch @panic("out of memory");
+    for (children, desired.pods) |*child, pod| child.* = .{ .object = bytes(pod) };
     response.children = list(@TypeOf(response.children), children);
     const status = json.Stringify.valueAlloc(memory, desired.status, .{}) catch @panic("out of memory");
     response.status = .{ .is_some = true, .val = bytes(status) };
