@@ -37,11 +37,12 @@ const NOT_CONFORMING: &[(&str, &str, &str)] = &[
     ("faulty/undeclared-kind", "any/fields-all", "response-accepted: "),
 ];
 
-/// The probes of the SDKs.
-const PROBES: [&str; 4] = ["probe", "languages/probe-go", "languages/probe-js", "languages/probe-python"];
+/// The probes of the SDKs, and the one without an SDK.
+const PROBES: [&str; 5] =
+    ["probe", "languages/probe-go", "languages/probe-js", "languages/probe-python", "languages/probe-zig"];
 
 /// The ports of Echo to other languages.
-const ECHOES: [&str; 3] = ["languages/echo-go", "languages/echo-js", "languages/echo-python"];
+const ECHOES: [&str; 4] = ["languages/echo-go", "languages/echo-js", "languages/echo-python", "languages/echo-zig"];
 
 /// The plugins that ship with Windlass.
 const SHIPPED: [&str; 5] = ["echo", "myapp", "application", "mysqlcluster", "namespaceguard"];
@@ -130,7 +131,7 @@ fn plugins_in_all_languages_pass_the_conformance_cases() {
 }
 
 #[test]
-fn probes_of_all_sdks_behave_alike() {
+fn all_probes_behave_alike() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for probe in PROBES {
         let (code, output, stderr) = test(probe, folder.path(), &["--conformance"]);
