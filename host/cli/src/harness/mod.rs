@@ -16,6 +16,7 @@ use windlass_core::object::Object;
 use windlass_core::object::readiness::Readiness;
 use windlass_core::plugin::schema::parents::{Checked, ParentSchema};
 use windlass_core::reconcile::recording::RecordedResponse;
+use windlass_core::value::line::json;
 
 use self::wire::{Answer, Call, WrittenReadiness};
 use crate::offline::{Described, gvk_of, related_object};
@@ -51,8 +52,13 @@ pub fn main(_args: &Args) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     stdin().read_to_string(&mut text).context("standard input")?;
     let call = serde_json::from_str(&text).context("standard input is no call")?;
-    out!("{}", serde_json::to_string(&answer(call)?)?);
+    out!("{}", written(&answer(call)?)?);
     Ok(ExitCode::SUCCESS)
+}
+
+/// An answer as JSON that is printed as it is: a parent may have characters that a terminal does not show.
+fn written(answer: &Answer) -> serde_json::Result<String> {
+    Ok(json(&serde_json::to_string(answer)?).into_owned())
 }
 
 fn answer(call: Call) -> anyhow::Result<Answer> {
@@ -154,7 +160,9 @@ mod tests {
         });
         change(&mut call);
         let call = serde_json::from_str(&call.to_string()).expect("a call");
-        serde_json::to_value(answer(call).expect("an answer")).expect("JSON")
+        let text = written(&answer(call).expect("an answer")).expect("JSON");
+        assert!(text.chars().all(|char| (' '..='~').contains(&char)), "{text}");
+        serde_json::from_str(&text).expect("JSON")
     }
 
     fn refused(change: impl FnOnce(&mut Value)) -> String {
@@ -187,9 +195,9 @@ mod tests {
         assert_eq!(finalized.get("invalid"), None, "a clean-up is called with any spec");
         let completed = answered(|call| {
             definition(call);
-            call["parent"]["spec"] = json!({"id": 7, "replicas": null});
+            call["parent"]["spec"] = json!({"id": 7, "replicas": null, "\u{202e}": 1});
         });
-        assert_eq!(completed["parent"]["spec"], json!({"id": 7, "replicas": 1}));
+        assert_eq!(completed["parent"]["spec"], json!({"id": 7, "replicas": 1, "\u{202e}": 1}));
         assert_eq!(completed["parent"]["metadata"]["name"], "web");
     }
 

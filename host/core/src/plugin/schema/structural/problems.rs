@@ -54,6 +54,9 @@ pub fn problems_of_stored(schema: &Value, fields: &Value) -> Vec<String> {
     if found.steps > STEPS_MAX { Vec::new() } else { found.into_lines() }
 }
 
+/// The first whole number beyond 64 bits.
+const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
+
 /// Whether a number is outside of a bound.
 type IsOutside = fn(&f64, &f64) -> bool;
 
@@ -284,9 +287,13 @@ impl Problems {
                 self.add(path, &format!("{number} is no multiple of {step}"));
             }
         }
+        // A whole number may be written as 1.0.
+        let fits = |least: f64, most: f64| (least..=most).contains(&found);
         let is_outside = match schema.get("format").and_then(Value::as_str) {
-            Some("int32") => number.as_i64().is_none_or(|number| i32::try_from(number).is_err()),
-            Some("int64") => number.as_i64().is_none(),
+            Some("int32") => !fits(f64::from(i32::MIN), f64::from(i32::MAX)),
+            Some("int64") => {
+                number.as_u64().is_some_and(|number| i64::try_from(number).is_err()) || !fits(-TWO_TO_63, TWO_TO_63)
+            }
             _ => false,
         };
         if is_outside {
