@@ -16,7 +16,10 @@ export declare class AdmissionRequest<Spec = any, Config = any> {
     get isBeingDeleted(): boolean;
     /** The name of the user who writes, as the API server authenticated it. */
     get username(): string;
-    /** The spec after the write, with defaults. An invalid one denies the write, with a message that names the field. */
+    /**
+     * The spec after the write, with defaults. The API server checks it by the schema after the review: here a required field may be
+     * `undefined`. One that cannot be converted denies the write, with a message that names the field.
+     */
     get spec(): Spec;
     /** The spec before the write, with defaults; undefined for a new object. */
     get oldSpec(): Spec | undefined;
@@ -46,6 +49,6 @@ export declare function deny(message: string, ...warnings: string[]): Verdict;
 /**
  * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
  *
- * @throws {Failure} `invalid`, naming the field, if the spec is not of its type: thrown from a review, it denies the write.
+ * @throws {Failure} `invalid`, naming the field, if the spec cannot be converted: thrown from a review, it denies the write.
  */
 export declare function withDefaults(request: AdmissionRequest): Verdict;

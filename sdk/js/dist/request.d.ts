@@ -89,20 +89,23 @@ export declare class Request<Spec = any, Status = any, Config = any> {
     /** The parent's metadata. */
     get metadata(): Metadata;
     /**
-     * The parent's spec, with defaults. A call whose spec is invalid fails before the plugin's function runs, unless the parent is
-     * being finalized: then reading the spec fails, so that a parent with an invalid spec can still be cleaned up and deleted.
+     * The parent's spec, with defaults. It fits the schema of the CRD: the host reports any other parent as invalid without a call.
+     *
+     * In a clean-up it may be any spec, so that a parent with an invalid one can be cleaned up and deleted: a required field may be
+     * `undefined`, and a value out of its bounds. Reading fails only if JSON of another type than declared cannot be converted. The host does
+     * not check parents of an {@link existing} kind either; if their spec cannot be read, the call fails before the plugin's function runs.
      */
     get spec(): Spec;
     /**
-     * The parent's status as last written; undefined if there is none, or if it is not of the declared type (an older version may have
-     * written it).
+     * The parent's status as last written; undefined if there is none, or if it lacks a field that its type requires or has one of another
+     * type: an older version may have written it, or the host alone.
      */
     get status(): Status | undefined;
     /** The whole parent, as the API server sent it, for kinds with fields outside `spec`. */
     get parent(): KubernetesObject;
     /**
-     * The Plugin's `spec.config`; without one, `{}` is read. A config that is not of the declared type makes the call fail
-     * (`failed`): the parent's user cannot correct it.
+     * The Plugin's `spec.config`, with defaults; without one, `{}` is read. The host refuses a config that does not fit the declared type. If
+     * one cannot be converted, the call fails (`failed`): the parent's user cannot correct it.
      */
     get config(): Config;
     /**

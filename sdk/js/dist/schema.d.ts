@@ -1,5 +1,5 @@
 /**
- * Types of specs, statuses and configurations: one declaration gives the schema of the CRD, the checks of a value that was read, and
+ * Types of specs, statuses and configurations: one declaration gives the schema of the CRD, the conversion of a value that was read, and
  * the static type ({@link Infer}).
  */
 import { type JsonObject, type JsonValue } from './json.js';
@@ -20,15 +20,18 @@ export interface Rule {
     /** Whether a rule with `oldSelf` also runs for a new value. */
     optionalOldSelf?: boolean;
 }
-/** What every schema may have. */
+/**
+ * What every schema may have. By the options, which are keywords of the CRD's schema, the API server checks what users write, and the host
+ * checks each parent before a call, and the Plugin's `spec.config`.
+ */
 export interface Options<T> {
     /** What the field means, for `kubectl explain`. */
     description?: string;
     /** The value of an absent field. */
     default?: T;
-    /** CEL rules. */
+    /** CEL rules, which only the API server evaluates. */
     rules?: readonly Rule[];
-    /** Keywords that this builder does not have, as `{ 'x-kubernetes-map-type': 'atomic' }`. Nothing here checks them. */
+    /** Keywords that this builder does not have, as `{ 'x-kubernetes-map-type': 'atomic' }`. */
     extend?: Readonly<JsonObject>;
 }
 /** Options of `t.string`. */
@@ -37,10 +40,7 @@ export interface StringOptions<T = string> extends Options<T> {
     minLength?: number;
     /** The greatest number of characters. */
     maxLength?: number;
-    /**
-     * A regular expression that has the same meaning in JavaScript (with flag `u`) and in RE2, which the API server uses. The engine of a
-     * component has no `\p{…}`: only the API server checks a pattern that is given as `extend: { pattern: '…' }`.
-     */
+    /** A regular expression in the syntax of RE2, as the API server reads it. Of a `RegExp`, only the text counts, and no flag. */
     pattern?: string | RegExp;
     /** A format that the API server checks, as `date-time`, `duration`, `ipv4` or `uuid`. */
     format?: string;
@@ -96,11 +96,11 @@ export declare class Schema<T> {
     /** Whether the value may not be absent: it is not optional and has no default. */
     readonly isRequired: boolean;
     /**
-     * Checks a value that was read from JSON and returns it, with defaults and without unknown fields. An absent value is
-     * `undefined`; null means absent too.
+     * Converts a value that was read from JSON, and returns it with defaults and without unknown fields. An absent value, as null, is
+     * `undefined`, also where the schema requires one: the host and the API server check values, and this does not.
      *
      * @param path the path of the value, for the message: `spec`.
-     * @throws {Failure} `invalid`, naming the field from the root, if the value is not of this type.
+     * @throws {Failure} `invalid`, naming the field from the root, if JSON of this type cannot be converted.
      */
     read(value: JsonValue | undefined, path: string): T;
 }

@@ -38,7 +38,10 @@ export class AdmissionRequest<Spec = any, Config = any> {
     return this.raw.username;
   }
 
-  /** The spec after the write, with defaults. An invalid one denies the write, with a message that names the field. */
+  /**
+   * The spec after the write, with defaults. The API server checks it by the schema after the review: here a required field may be
+   * `undefined`. One that cannot be converted denies the write, with a message that names the field.
+   */
   get spec(): Spec {
     return readSpec(this.#types.spec, this.object ?? {});
   }
@@ -95,7 +98,7 @@ export function deny(message: string, ...warnings: string[]): Verdict {
 /**
  * Allows an object with the defaults of its spec. Fields that the object has stay as they are.
  *
- * @throws {Failure} `invalid`, naming the field, if the spec is not of its type: thrown from a review, it denies the write.
+ * @throws {Failure} `invalid`, naming the field, if the spec cannot be converted: thrown from a review, it denies the write.
  */
 export function withDefaults(request: AdmissionRequest): Verdict {
   if (request.object === undefined) {

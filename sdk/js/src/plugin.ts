@@ -32,8 +32,8 @@ export interface Definition<Spec, Status, Config> {
    * Gives parents a finalizer. When they are deleted or leave the selector, the plugin is called to clean up
    * ({@link Request.isFinalizing}).
    *
-   * Their spec may be invalid, and then reading it fails: a function that begins with `const { spec } = request` blocks the deletion of
-   * such a parent. Clean up before the spec is read:
+   * Their spec may be invalid ({@link Request.spec}), and reading it may fail: a function that begins with `const { spec } = request` can
+   * block the deletion of such a parent. Clean up before the spec is read:
    *
    * ```ts
    * if (request.isFinalizing) {

@@ -1,5 +1,5 @@
 /**
- * Types of specs, statuses and configurations: one declaration gives the schema of the CRD, the checks of a value that was read, and
+ * Types of specs, statuses and configurations: one declaration gives the schema of the CRD, the conversion of a value that was read, and
  * the static type ({@link Infer}).
  */
 
@@ -25,15 +25,18 @@ export interface Rule {
   optionalOldSelf?: boolean;
 }
 
-/** What every schema may have. */
+/**
+ * What every schema may have. By the options, which are keywords of the CRD's schema, the API server checks what users write, and the host
+ * checks each parent before a call, and the Plugin's `spec.config`.
+ */
 export interface Options<T> {
   /** What the field means, for `kubectl explain`. */
   description?: string;
   /** The value of an absent field. */
   default?: T;
-  /** CEL rules. */
+  /** CEL rules, which only the API server evaluates. */
   rules?: readonly Rule[];
-  /** Keywords that this builder does not have, as `{ 'x-kubernetes-map-type': 'atomic' }`. Nothing here checks them. */
+  /** Keywords that this builder does not have, as `{ 'x-kubernetes-map-type': 'atomic' }`. */
   extend?: Readonly<JsonObject>;
 }
 
@@ -43,10 +46,7 @@ export interface StringOptions<T = string> extends Options<T> {
   minLength?: number;
   /** The greatest number of characters. */
   maxLength?: number;
-  /**
-   * A regular expression that has the same meaning in JavaScript (with flag `u`) and in RE2, which the API server uses. The engine of a
-   * component has no `\p{…}`: only the API server checks a pattern that is given as `extend: { pattern: '…' }`.
-   */
+  /** A regular expression in the syntax of RE2, as the API server reads it. Of a `RegExp`, only the text counts, and no flag. */
   pattern?: string | RegExp;
   /** A format that the API server checks, as `date-time`, `duration`, `ipv4` or `uuid`. */
   format?: string;
@@ -98,8 +98,8 @@ export interface ObjectOptions<T> extends Options<Partial<T>> {
   preserveUnknownFields?: boolean;
 }
 
-/** A check and conversion of one value. */
-type Read<T> = (value: JsonValue, path: string) => T;
+/** The conversion of a value that is neither absent nor null. */
+type Convert<T> = (value: JsonValue, path: string) => T;
 
 /** A type of values; `t` makes them. */
 export class Schema<T> {
@@ -109,14 +109,12 @@ export class Schema<T> {
   readonly keywords: Readonly<JsonObject>;
   /** Whether the value may not be absent: it is not optional and has no default. */
   readonly isRequired: boolean;
-  readonly #check: Read<T>;
+  readonly #convert: Convert<T>;
   readonly #default: JsonValue | undefined;
-  readonly #isOptional: boolean;
 
   /** @internal */
-  constructor(keywords: JsonObject, options: Options<unknown>, check: Read<T>, isOptional = false) {
-    this.#check = check;
-    this.#isOptional = isOptional;
+  constructor(keywords: JsonObject, options: Options<unknown>, convert: Convert<T>, isOptional = false) {
+    this.#convert = convert;
     this.#default = options.default as JsonValue | undefined;
     this.isRequired = !isOptional && this.#default === undefined;
     if (options.description !== undefined) {
@@ -124,7 +122,7 @@ export class Schema<T> {
     }
     if (this.#default !== undefined) {
       // With the defaults of the fields in it.
-      keywords['default'] = check(this.#default, 'default') as JsonValue;
+      keywords['default'] = convert(this.#default, 'default') as JsonValue;
     }
     if (options.rules !== undefined && options.rules.length > 0) {
       keywords['x-kubernetes-validations'] = options.rules.map((rule) => ({ ...rule }));
@@ -133,26 +131,20 @@ export class Schema<T> {
   }
 
   /**
-   * Checks a value that was read from JSON and returns it, with defaults and without unknown fields. An absent value is
-   * `undefined`; null means absent too.
+   * Converts a value that was read from JSON, and returns it with defaults and without unknown fields. An absent value, as null, is
+   * `undefined`, also where the schema requires one: the host and the API server check values, and this does not.
    *
    * @param path the path of the value, for the message: `spec`.
-   * @throws {Failure} `invalid`, naming the field from the root, if the value is not of this type.
+   * @throws {Failure} `invalid`, naming the field from the root, if JSON of this type cannot be converted.
    */
   read(value: JsonValue | undefined, path: string): T {
     const given = value ?? this.#default ?? undefined;
-    if (given !== undefined) {
-      return this.#check(given, path);
-    }
-    if (this.#isOptional) {
-      return undefined as T;
-    }
-    throw invalid(path, 'is required');
+    return given === undefined ? (undefined as T) : this.#convert(given, path);
   }
 
-  /** An optional one, of the same check. @internal */
+  /** An optional one, of the same conversion. @internal */
   optional(): Optional<T> {
-    return new Schema<T | undefined>({ ...this.keywords, nullable: true }, { default: this.#default }, this.#check, true) as Optional<T>;
+    return new Schema<T | undefined>({ ...this.keywords, nullable: true }, { default: this.#default }, this.#convert, true) as Optional<T>;
   }
 }
 
@@ -194,51 +186,6 @@ function pick<T extends object>(options: T, names: readonly (keyof T & string)[]
   );
 }
 
-/** Counts as the API server does. */
-function characters(text: string): number {
-  return [...text].length;
-}
-
-function checkCount(count: number, min: number | undefined, max: number | undefined, path: string, noun: string): void {
-  const has = `has ${count} ${noun}${count === 1 ? '' : 's'}`;
-  if (min !== undefined && count < min) {
-    throw invalid(path, `${has}, fewer than ${min}`);
-  }
-  if (max !== undefined && count > max) {
-    throw invalid(path, `${has}, more than ${max}`);
-  }
-}
-
-/** Checks the bounds of a number; `least` and `most` are those of the type. */
-function checkBounds<T extends number | bigint>(value: T, options: NumberOptions<T>, path: string, least?: T, most?: T): void {
-  const { minimum, maximum, exclusiveMinimum = false, exclusiveMaximum = false, multipleOf } = options;
-  const low = minimum === undefined || (least !== undefined && least > minimum) ? least : minimum;
-  const high = maximum === undefined || (most !== undefined && most < maximum) ? most : maximum;
-  const isLow = low !== undefined && (exclusiveMinimum ? value <= low : value < low);
-  const isHigh = high !== undefined && (exclusiveMaximum ? value >= high : value > high);
-  if ((isLow || isHigh) && (minimum === undefined) === (maximum === undefined) && !exclusiveMinimum && !exclusiveMaximum) {
-    throw invalid(path, `${value} is not between ${low} and ${high}`);
-  }
-  if (isLow) {
-    throw invalid(path, `${value} is ${exclusiveMinimum ? 'not more' : 'less'} than ${low}`);
-  }
-  if (isHigh) {
-    throw invalid(path, `${value} is ${exclusiveMaximum ? 'not less' : 'more'} than ${high}`);
-  }
-  if (multipleOf !== undefined && !isMultiple(value, multipleOf)) {
-    throw invalid(path, `${value} is not a multiple of ${multipleOf}`);
-  }
-}
-
-/** Whether a number is a multiple of another, up to the rounding of doubles: 0.3 is one of 0.1. */
-function isMultiple(value: number | bigint, of: number | bigint): boolean {
-  if (typeof value === 'bigint' && typeof of === 'bigint') {
-    return value % of === 0n;
-  }
-  const quotient = Number(value) / Number(of);
-  return Math.abs(quotient - Math.round(quotient)) <= Number.EPSILON * Math.abs(quotient);
-}
-
 const BOUNDS = ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'] as const;
 
 /** A quantity as Kubernetes writes it. */
@@ -250,81 +197,46 @@ function isObject(value: JsonValue): value is JsonObject {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
-/** RE2 reads characters, not units of UTF-16, which takes the flag `u`. */
-function expressionOf(pattern: string): RegExp {
-  try {
-    return new RegExp(pattern, 'u');
-  } catch (error) {
-    throw new SyntaxError(
-      `pattern ${pattern} cannot be checked (${(error as Error).message}); with extend: { pattern: '…' }, only the API server checks it`,
-    );
-  }
-}
-
 function string(options: StringOptions = {}): Schema<string> {
-  const { minLength, maxLength } = options;
-  const pattern = options.pattern instanceof RegExp ? options.pattern.source : options.pattern;
-  const expression = pattern === undefined ? undefined : expressionOf(pattern);
+  const { pattern } = options;
   const keywords: JsonObject = { type: 'string', ...pick(options, ['minLength', 'maxLength', 'format']) };
   if (pattern !== undefined) {
-    keywords['pattern'] = pattern;
+    keywords['pattern'] = pattern instanceof RegExp ? pattern.source : pattern;
   }
-  return new Schema(keywords, options, (value, path) => {
-    if (typeof value !== 'string') {
-      not(value, path, 'a string');
-    }
-    if (minLength === 1 && value === '') {
-      throw invalid(path, '"" is empty');
-    }
-    if (minLength !== undefined || maxLength !== undefined) {
-      checkCount(characters(value), minLength, maxLength, path, 'character');
-    }
-    if (expression !== undefined && !expression.test(value)) {
-      throw invalid(path, `${shown(value)} does not match ${pattern}`);
-    }
-    return value;
-  });
+  return new Schema(keywords, options, asString);
+}
+
+function asString(value: JsonValue, path: string): string {
+  return typeof value === 'string' ? value : not(value, path, 'a string');
 }
 
 function enumeration<const V extends string>(values: readonly V[], options: Options<NoInfer<V>> = {}): Schema<V> {
-  return new Schema({ type: 'string', enum: [...values] }, options, (value, path) =>
-    values.includes(value as V) ? (value as V) : not(value, path, `one of ${values.join(', ')}`),
-  );
+  return new Schema({ type: 'string', enum: [...values] }, options, (value, path) => asString(value, path) as V);
 }
 
 function integer(options: IntegerOptions = {}): Schema<number> {
   const { format = 'int64' } = options;
-  const [least, most] =
-    format === 'int32' ? [-(2 ** 31), 2 ** 31 - 1] : [Number.MIN_SAFE_INTEGER, Number.MAX_SAFE_INTEGER];
   return new Schema({ type: 'integer', format, ...pick(options, BOUNDS) }, options, (value, path) => {
-    if (typeof value !== 'bigint' && !Number.isInteger(value)) {
-      not(value, path, 'a whole number');
-    }
-    // A bigint is beyond the bounds of the type.
-    checkBounds(value as number, options, path, least, most);
-    return value as number;
+    const whole = asWhole(value, path);
+    return Number.isSafeInteger(whole)
+      ? (whole as number)
+      : not(whole, path, `between ${Number.MIN_SAFE_INTEGER} and ${Number.MAX_SAFE_INTEGER}`);
   });
 }
 
 function bigint(options: NumberOptions<bigint> = {}): Schema<bigint> {
-  return new Schema({ type: 'integer', format: 'int64', ...pick(options, BOUNDS) }, options, (value, path) => {
-    if (typeof value !== 'bigint' && !Number.isInteger(value)) {
-      not(value, path, 'a whole number');
-    }
-    const exact = BigInt(value as bigint | number);
-    checkBounds(exact, options, path, -(2n ** 63n), 2n ** 63n - 1n);
-    return exact;
-  });
+  const keywords = { type: 'integer', format: 'int64', ...pick(options, BOUNDS) };
+  return new Schema(keywords, options, (value, path) => BigInt(asWhole(value, path)));
+}
+
+function asWhole(value: JsonValue, path: string): number | bigint {
+  return typeof value === 'bigint' || Number.isInteger(value) ? (value as number | bigint) : not(value, path, 'a whole number');
 }
 
 function number(options: NumberOptions = {}): Schema<number> {
-  return new Schema({ type: 'number', format: 'double', ...pick(options, BOUNDS) }, options, (value, path) => {
-    if (typeof value !== 'number' && typeof value !== 'bigint') {
-      not(value, path, 'a number');
-    }
-    checkBounds(Number(value), options, path);
-    return Number(value);
-  });
+  return new Schema({ type: 'number', format: 'double', ...pick(options, BOUNDS) }, options, (value, path) =>
+    typeof value === 'number' || typeof value === 'bigint' ? Number(value) : not(value, path, 'a number'),
+  );
 }
 
 function boolean(options: Options<boolean> = {}): Schema<boolean> {
@@ -342,17 +254,16 @@ function intOrString(options: Options<number | string> = {}): Schema<number | st
 }
 
 function quantity(options: Options<string> = {}): Schema<string> {
-  const expression = new RegExp(QUANTITY);
   // The API server estimates the cost of CEL rules by the length: without it, a rule on a list of quantities is rejected.
   const keywords = { [INT_OR_STRING]: true, maxLength: 64, pattern: QUANTITY };
   return new Schema(keywords, options, (value, path) => {
     const text = typeof value === 'bigint' || Number.isInteger(value) ? String(value) : value;
-    return typeof text === 'string' && expression.test(text) ? text : not(value, path, 'a quantity like 100m, 2 or 128Mi');
+    return typeof text === 'string' ? text : not(value, path, 'a quantity like 100m, 2 or 128Mi');
   });
 }
 
 function array<S extends Schema<any>>(items: S, options: ArrayOptions<Infer<S>> = {}): Schema<Infer<S>[]> {
-  const { minItems, maxItems, listType, listMapKeys } = options;
+  const { listType, listMapKeys } = options;
   const keywords: JsonObject = { type: 'array', items: items.keywords as JsonObject, ...pick(options, ['minItems', 'maxItems']) };
   if (listType !== undefined) {
     keywords['x-kubernetes-list-type'] = listType;
@@ -364,40 +275,19 @@ function array<S extends Schema<any>>(items: S, options: ArrayOptions<Infer<S>> 
     if (!Array.isArray(value)) {
       not(value, path, 'a list');
     }
-    checkCount(value.length, minItems, maxItems, path, 'item');
-    const list = value.map((item, index): Infer<S> => items.read(item, `${path}[${index}]`));
-    if (listType === 'set') {
-      checkDistinct(list, path, '');
-    } else if (listType === 'map' && listMapKeys !== undefined) {
-      const keys = list.map((item) => listMapKeys.map((key) => item[key]));
-      checkDistinct(keys.length > 0 && listMapKeys.length === 1 ? keys.flat() : keys, path, `.${listMapKeys.join('+')}`);
-    }
-    return list;
-  });
-}
-
-function checkDistinct(values: readonly unknown[], path: string, field: string): void {
-  const seen = new Set<string>();
-  values.forEach((value, index) => {
-    const text = stringify(value);
-    if (seen.has(text)) {
-      throw invalid(`${path}[${index}]${field}`, `${shown(value)} is given twice`);
-    }
-    seen.add(text);
+    return value.map((item, index): Infer<S> => items.read(item, `${path}[${index}]`));
   });
 }
 
 function map<S extends Schema<any>>(values: S, options: MapOptions<Infer<S>> = {}): Schema<Record<string, Infer<S>>> {
-  const { minProperties, maxProperties } = options;
   const bounds = pick(options, ['minProperties', 'maxProperties']);
   const keywords = { type: 'object', additionalProperties: values.keywords as JsonObject, ...bounds };
   return new Schema(keywords, options as Options<unknown>, (value, path) => {
     if (!isObject(value)) {
       not(value, path, 'an object');
     }
-    const entries = Object.entries(value);
-    checkCount(entries.length, minProperties, maxProperties, path, 'field');
-    return Object.fromEntries(entries.map(([key, value]): [string, Infer<S>] => [key, values.read(value, `${path}.${key}`)]));
+    const entries = Object.entries(value).map(([key, value]): [string, Infer<S>] => [key, values.read(value, `${path}.${key}`)]);
+    return Object.fromEntries(entries);
   });
 }
 

@@ -243,18 +243,31 @@ test('a response to a finalize call can be finalized, even if the spec is invali
   assert.equal(hasty.events[0]?.message, 'in haste');
 });
 
-test('a failure for an invalid field contains its path', () => {
-  const failure = (/** @type {object} */ spec) => attempt(site, withSpec(spec)).failure;
-  assert.equal(failure({})?.type, 'invalid');
-  assert.equal(failure({})?.message, 'spec.host: is required');
-  assert.equal(failure({ host: 'h', tls: { secretName: 7 } })?.message, 'spec.tls.secretName: 7 is not a string');
-  assert.equal(failure({ host: 'h', replicas: 10 })?.message, 'spec.replicas: 10 is not between 1 and 9');
+test('a spec that cannot be read fails the call before the function runs, and the field is named', () => {
+  const spec = t.object({ tls: t.optional(t.object({ secretName: t.string() })) });
+  const parent = existing({ kind: kinds.ConfigMap, spec });
+  let calls = 0;
+  const counts = plugin({ name: 'counts', version: '1.0.0', parent, reconcile: () => ({ requeue: ++calls }) });
+  const { failure } = attempt(counts, { parent: { metadata: { name: 'a' }, spec: { tls: { secretName: 7 } } } });
+  assert.equal(failure?.type, 'invalid');
+  assert.equal(failure?.message, 'spec.tls.secretName: 7 is not a string');
+  assert.equal(calls, 0);
 });
 
-test('a wrong config fails the call and names the field', () => {
-  const { failure } = attempt(site, { ...withSpec({ host: 'h' }), config: { prefix: [] } });
-  assert.equal(failure?.type, 'failed');
-  assert.equal(failure?.message, "the Plugin's spec.config.prefix: [] is not a string");
+test('a clean-up reads a spec out of its bounds and without required fields, and fails at a value of another JSON type', () => {
+  const { definition } = site;
+  const cleans = plugin({ ...definition, reconcile: ({ spec }) => ({ waiting: `${spec.host} ${spec.replicas}`, finalized: true }) });
+  const cleanUp = (/** @type {object} */ spec) => attempt(cleans, { ...withSpec(spec), finalize: true });
+  assert.equal(cleanUp({ host: '', replicas: 12 }).response?.waiting, ' 12');
+  assert.equal(cleanUp({}).response?.waiting, 'undefined 1');
+  assert.equal(cleanUp({ host: 'h', replicas: 'many' }).failure?.message, 'spec.replicas: "many" is not a whole number');
+});
+
+test('a config that cannot be read fails the call and names the field', () => {
+  const parent = encode({ metadata: { name: 'blog' }, spec: { host: 'h' } });
+  const message = "the Plugin's spec.config.prefix: [] is not a string";
+  const reconcile = () => site.reconciler.reconcile(request({ parent, config: encode({ prefix: [] }) }));
+  assert.throws(reconcile, { tag: 'failed', val: message });
 });
 
 test('a parent without spec has the defaults of its fields', () => {
@@ -271,6 +284,15 @@ test('a parent without spec has the defaults of its fields', () => {
 test('the status is undefined if another version wrote it', () => {
   const parent = { metadata: { name: 'blog' }, spec: { host: 'h' }, status: { observedGeneration: 1, readyReplicas: 'many' } };
   assert.equal(call(site, { parent }).status.readyReplicas, 0);
+});
+
+test('a status without a required field, as the host alone writes it, is undefined', () => {
+  const { definition } = site;
+  const sees = plugin({ ...definition, reconcile: (request) => ({ waiting: String(request.status?.readyReplicas ?? request.status) }) });
+  const waiting = (/** @type {object} */ status) =>
+    call(sees, { parent: { metadata: { name: 'blog' }, spec: { host: 'h' }, status } }).waiting;
+  assert.equal(waiting({ observedGeneration: 1, readyReplicas: 2 }), '2');
+  assert.equal(waiting({ observedGeneration: 1 }), 'undefined');
 });
 
 test('a live object is parsed when it is read', () => {

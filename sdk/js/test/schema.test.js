@@ -103,18 +103,13 @@ test('a default makes a field optional, and contains the defaults of its fields'
   assert.deepEqual(type.read({}, 'spec'), { replicas: 1, resources: { cpu: '2', memory: '1Gi' }, tags: [] });
   const given = { replicas: null, resources: { memory: 1 }, tags: ['a'] };
   assert.deepEqual(type.read(given, 'spec'), { replicas: 1, resources: { cpu: '100m', memory: '1' }, tags: ['a'] });
-  assert.throws(() => t.integer({ minimum: 1, default: 0 }), { message: 'default: 0 is less than 1' });
+  assert.throws(() => t.integer({ default: /** @type {any} */ ('one') }), { message: 'default: "one" is not a whole number' });
 });
 
 test('an optional field with a default has it', () => {
   const type = t.object({ a: t.optional(t.string({ default: 'b' })) });
   assert.deepEqual(schema(type).properties.a, { type: 'string', default: 'b', nullable: true });
   assert.deepEqual(type.read({ a: null }, 'spec'), { a: 'b' });
-});
-
-test('decimal numbers may be multiples', () => {
-  assert.equal(t.number({ multipleOf: 0.1 }).read(0.3, 'spec'), 0.3);
-  assert.equal(t.bigint({ multipleOf: 3n }).read(9007199254740993n, 'spec'), 9007199254740993n);
 });
 
 test('a default is another value in every read', () => {
@@ -130,64 +125,53 @@ test('rules and other keywords are part of the schema', () => {
   assert.equal(schema(type)['x-kubernetes-map-type'], 'atomic');
 });
 
-test('a violation names the field from the root', () => {
+test('a value of another JSON type fails, and the field is named from the root', () => {
   const type = t.object({
-    replicas: t.integer({ minimum: 0, maximum: 1000, default: 1 }),
-    offset: t.optional(t.integer()),
-    small: t.optional(t.integer({ format: 'int32' })),
-    least: t.optional(t.integer({ minimum: 1 })),
-    most: t.optional(t.number({ maximum: 1, exclusiveMaximum: true })),
-    even: t.optional(t.integer({ multipleOf: 2 })),
-    tenths: t.optional(t.number({ multipleOf: 0.1 })),
-    big: t.optional(t.bigint({ maximum: 2n ** 62n })),
-    name: t.optional(t.string({ minLength: 1, maxLength: 3, pattern: '^[a-z🚀]*$' })),
-    longer: t.optional(t.string({ minLength: 2 })),
+    whole: t.optional(t.integer()),
+    big: t.optional(t.bigint()),
+    number: t.optional(t.number()),
+    name: t.optional(t.string()),
     size: t.optional(t.enum(['small', 'large'])),
     on: t.optional(t.boolean()),
     target: t.optional(t.intOrString()),
     cpu: t.optional(t.quantity()),
-    ports: t.optional(t.array(t.object({ name: t.string() }), { maxItems: 2, listType: 'map', listMapKeys: ['name'] })),
-    tags: t.optional(t.array(t.string(), { minItems: 1, listType: 'set' })),
-    labels: t.optional(t.map(t.string(), { maxProperties: 1 })),
+    ports: t.optional(t.array(t.object({ name: t.string() }))),
+    labels: t.optional(t.map(t.string())),
   });
   const expected = {
     '[]': 'spec: [] is not an object',
-    '{"replicas":"three"}': 'spec.replicas: "three" is not a whole number',
-    '{"replicas":1.5}': 'spec.replicas: 1.5 is not a whole number',
-    '{"replicas":-1}': 'spec.replicas: -1 is not between 0 and 1000',
-    '{"replicas":1001}': 'spec.replicas: 1001 is not between 0 and 1000',
-    '{"replicas":9223372036854775807}': 'spec.replicas: 9223372036854775807 is not between 0 and 1000',
-    '{"offset":9007199254740993}': 'spec.offset: 9007199254740993 is not between -9007199254740991 and 9007199254740991',
-    '{"small":2147483648}': 'spec.small: 2147483648 is not between -2147483648 and 2147483647',
-    '{"least":0}': 'spec.least: 0 is less than 1',
-    '{"most":1}': 'spec.most: 1 is not less than 1',
-    '{"even":3}': 'spec.even: 3 is not a multiple of 2',
-    '{"tenths":0.35}': 'spec.tenths: 0.35 is not a multiple of 0.1',
-    '{"big":4611686018427387905}': 'spec.big: 4611686018427387905 is more than 4611686018427387904',
+    '{"whole":"three"}': 'spec.whole: "three" is not a whole number',
+    '{"whole":1.5}': 'spec.whole: 1.5 is not a whole number',
+    '{"whole":9007199254740993}': 'spec.whole: 9007199254740993 is not between -9007199254740991 and 9007199254740991',
+    '{"whole":1e300}': 'spec.whole: 1e+300 is not between -9007199254740991 and 9007199254740991',
+    '{"big":1.5}': 'spec.big: 1.5 is not a whole number',
+    '{"number":"1"}': 'spec.number: "1" is not a number',
     '{"name":1}': 'spec.name: 1 is not a string',
-    '{"name":""}': 'spec.name: "" is empty',
-    '{"name":"abcd"}': 'spec.name: has 4 characters, more than 3',
-    '{"name":"A"}': 'spec.name: "A" does not match ^[a-z🚀]*$',
-    '{"longer":"🚀"}': 'spec.longer: has 1 character, fewer than 2',
-    '{"size":"huge"}': 'spec.size: "huge" is not one of small, large',
+    '{"size":1}': 'spec.size: 1 is not a string',
     '{"on":"true"}': 'spec.on: "true" is not true or false',
     '{"target":1.5}': 'spec.target: 1.5 is not a whole number or a string',
-    '{"cpu":"1 Gi"}': 'spec.cpu: "1 Gi" is not a quantity like 100m, 2 or 128Mi',
     '{"cpu":0.5}': 'spec.cpu: 0.5 is not a quantity like 100m, 2 or 128Mi',
     '{"ports":{}}': 'spec.ports: {} is not a list',
-    '{"ports":[{"name":"a"},{}]}': 'spec.ports[1].name: is required',
     '{"ports":[{"name":"a"},"b"]}': 'spec.ports[1]: "b" is not an object',
-    '{"ports":[{"name":"a"},{"name":"a"}]}': 'spec.ports[1].name: "a" is given twice',
-    '{"ports":[{},{},{}]}': 'spec.ports: has 3 items, more than 2',
-    '{"tags":[]}': 'spec.tags: has 0 items, fewer than 1',
-    '{"tags":["a",null]}': 'spec.tags[1]: is required',
-    '{"tags":["a","b","a"]}': 'spec.tags[2]: "a" is given twice',
+    '{"ports":[{"name":"a"},{"name":{}}]}': 'spec.ports[1].name: {} is not a string',
     '{"labels":{"a.b/c":1}}': 'spec.labels.a.b/c: 1 is not a string',
-    '{"labels":{"a":"","b":""}}': 'spec.labels: has 2 fields, more than 1',
   };
   for (const [json, text] of Object.entries(expected)) {
     assert.equal(message(type, json), text, json);
   }
+});
+
+test('a value that only the schema does not allow is read', () => {
+  const type = t.object({
+    replicas: t.integer({ minimum: 0, maximum: 9 }),
+    name: t.string({ minLength: 1, pattern: /^[a-z]+$/ }),
+    size: t.enum(['small', 'large']),
+    cpu: t.quantity(),
+    tags: t.array(t.string(), { minItems: 1, listType: 'set' }),
+    image: t.string(),
+  });
+  const spec = { replicas: 12, name: '', size: 'huge', cpu: '1 Gi', tags: ['a', 'a'] };
+  assert.deepEqual(type.read(spec, 'spec'), spec);
 });
 
 test('a long value is cut in a message', () => {
@@ -220,6 +204,6 @@ test('an object has only its own fields', () => {
   assert.deepEqual(type.read({}, 'spec'), {});
 });
 
-test('a pattern that JavaScript cannot check is an error when the plugin is built', () => {
-  assert.throws(() => t.string({ pattern: '(?i)a' }), /^SyntaxError: pattern \(\?i\)a cannot be checked/);
+test('a pattern is for the API server and the host, in their syntax', () => {
+  assert.equal(schema(t.string({ pattern: '(?i)\\p{Greek}' })).pattern, '(?i)\\p{Greek}');
 });

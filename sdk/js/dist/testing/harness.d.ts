@@ -14,6 +14,10 @@ export interface ToldReadiness {
 }
 /** What the host says of a call. */
 export interface Answer {
+    /** What is invalid in the parent, so that the host does not call the plugin. */
+    invalid?: string;
+    /** The parent with its defaults, if it lacks any. */
+    parent?: Uint8Array;
     /** Of each child, in the order of the request. */
     children?: ToldReadiness[];
     /** Of the related objects, by the id of their requirement. */

@@ -1,6 +1,6 @@
 /** Questions about a call that the host's own code answers: `windlass harness`. */
 import { spawnSync } from 'node:child_process';
-import { stringify } from '../json.js';
+import { encode, parse, stringify } from '../json.js';
 import { parsed, updateDocument, updateOf, written } from './response.js';
 /** The host refuses the response, the config or the plugin's description. The message is that of the host. */
 export class Refused extends Error {
@@ -24,15 +24,16 @@ export function ask(descriptor, request, response) {
     if (status !== 0) {
         throw new Error(`${program} harness: ${stderr?.trim() || error?.message}`);
     }
-    const { refused, ...answer } = JSON.parse(stdout);
+    const { refused, parent, ...answer } = parse(stdout);
     if (refused !== undefined) {
         throw new Refused(refused);
     }
-    return answer;
+    return { ...answer, ...(parent !== undefined && { parent: encode(parent) }) };
 }
 function question(descriptor, request, response) {
     return {
         descriptor: description(descriptor),
+        phase: request.phase.tag,
         parent: request.parent,
         children: request.children.map(({ object }) => object),
         related: Object.fromEntries(request.related.map(({ id, objects }) => [id, objects.map(({ object }) => object)])),

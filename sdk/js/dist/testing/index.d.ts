@@ -21,7 +21,7 @@ import { Failure } from '../failure.js';
 import { type JsonObject } from '../json.js';
 import type { Kind, KubernetesObject } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
-import type { LeftOut, Readiness } from '../request.js';
+import { type LeftOut, type Readiness } from '../request.js';
 import { type HostCalls } from './host.js';
 import { type TestResponse } from './response.js';
 export { checkCrd, golden, goldenCases, type GoldenCase, type GoldenOptions } from './golden.js';
@@ -77,9 +77,11 @@ export interface Failing {
 /**
  * Calls the plugin and returns its response.
  *
- * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
+ * @throws {Failure} the plugin's failure; the stack of an unexpected error is its `cause`. Or, without a call of the plugin, `invalid` with
+ * the host's sentence, if the parent does not fit the schema of the CRD.
  * @throws {Refused} if the host refuses the response, the config or the plugin's description.
- * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status is not of its type;
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status lacks a required
+ * field, has one of another type, or has one that its type has not;
  * and if the plugin measures something that it does not declare, which the host would drop.
  */
 export declare function call(plugin: Plugin, options: CallOptions): TestResponse;

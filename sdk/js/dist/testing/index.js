@@ -17,6 +17,7 @@
  */
 import { Failure, failed, invalid } from '../failure.js';
 import { decode, encode } from '../json.js';
+import { missingField } from '../request.js';
 import { ask } from './harness.js';
 import { record } from './host.js';
 import { parsed } from './response.js';
@@ -25,9 +26,11 @@ export { Refused } from './harness.js';
 /**
  * Calls the plugin and returns its response.
  *
- * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
+ * @throws {Failure} the plugin's failure; the stack of an unexpected error is its `cause`. Or, without a call of the plugin, `invalid` with
+ * the host's sentence, if the parent does not fit the schema of the CRD.
  * @throws {Refused} if the host refuses the response, the config or the plugin's description.
- * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status is not of its type;
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status lacks a required
+ * field, has one of another type, or has one that its type has not;
  * and if the plugin measures something that it does not declare, which the host would drop.
  */
 export function call(plugin, options) {
@@ -44,10 +47,12 @@ export function attempt(plugin, options) {
         throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
     }
     const descriptor = plugin.reconciler.describe();
-    const request = toldReadiness(descriptor, requestOf(plugin, options, now));
+    const asked = requestOf(plugin, options, now);
+    const answer = ask(descriptor, asked);
+    const request = completed(asked, answer);
     const { value, calls } = record(now, () => {
         try {
-            return { response: plugin.reconciler.reconcile(request) };
+            return answer.invalid === undefined ? { response: plugin.reconciler.reconcile(request) } : { failure: invalidOf(answer.invalid) };
         }
         catch (error) {
             return { failure: failureOf(error) };
@@ -134,16 +139,12 @@ function requestOf(plugin, options, now) {
         extensions: [],
     };
 }
-/** The request with the readiness that the host tells of all objects of which the test says nothing. */
-function toldReadiness(descriptor, request) {
-    const objects = [request.children, ...request.related.map(({ objects }) => objects)].flat();
-    if (!objects.some(({ readiness }) => readiness === UNTOLD)) {
-        return request;
-    }
-    const { children, related } = ask(descriptor, request);
+/** The request as the host sends it: with the defaults of the parent, and with the readiness of all objects of which the test says nothing. */
+function completed(request, { parent = request.parent, children, related }) {
     const tell = (objects, told = []) => objects.map((object, index) => (object.readiness === UNTOLD ? { ...object, readiness: readiness(told[index]) } : object));
     return {
         ...request,
+        parent,
         children: tell(request.children, children),
         related: request.related.map(({ id, objects }) => ({ id, objects: tell(objects, related?.[id]) })),
     };
@@ -174,6 +175,11 @@ function byKey(first, second) {
     const key = ({ kind, namespace = '', name }) => Buffer.from([kind.apiVersion, kind.name, namespace, name].join('\0'));
     return Buffer.compare(key(first), key(second));
 }
+/** The failure for what the host finds invalid in a parent: it begins with the first field. */
+function invalidOf(sentence) {
+    const [, field = '', problem = sentence] = /^(.+?): (.*)$/s.exec(sentence) ?? [];
+    return invalid(field, problem);
+}
 function failureOf(error) {
     const failure = error;
     return failure.tag === 'invalid' ? invalid(failure.val.field ?? '', failure.val.message) : failed(failure.val);
@@ -183,6 +189,10 @@ function check(plugin, response) {
     const { status } = plugin.definition.parent;
     const { conditions: _, ...own } = response.status ?? {};
     if (status !== undefined && Object.keys(own).length > 0) {
+        const missing = missingField(status, own);
+        if (missing !== undefined) {
+            throw new Error(`status.${missing}: is required`);
+        }
         const unknown = dropped(own, status.read(own, 'status'), 'status');
         if (unknown !== undefined) {
             throw new Error(`${unknown}: the type of the status has no such field, and the API server drops it`);

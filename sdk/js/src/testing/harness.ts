@@ -3,7 +3,7 @@
 import { spawnSync } from 'node:child_process';
 
 import type * as contract from '../contract.js';
-import { stringify } from '../json.js';
+import { encode, parse, stringify, type JsonObject } from '../json.js';
 import { parsed, updateDocument, updateOf, written } from './response.js';
 
 /** The host refuses the response, the config or the plugin's description. The message is that of the host. */
@@ -22,6 +22,10 @@ export interface ToldReadiness {
 
 /** What the host says of a call. */
 export interface Answer {
+  /** What is invalid in the parent, so that the host does not call the plugin. */
+  invalid?: string;
+  /** The parent with its defaults, if it lacks any. */
+  parent?: Uint8Array;
   /** Of each child, in the order of the request. */
   children?: ToldReadiness[];
   /** Of the related objects, by the id of their requirement. */
@@ -45,16 +49,17 @@ export function ask(descriptor: contract.Descriptor, request: contract.Request, 
   if (status !== 0) {
     throw new Error(`${program} harness: ${stderr?.trim() || error?.message}`);
   }
-  const { refused, ...answer } = JSON.parse(stdout);
+  const { refused, parent, ...answer } = parse(stdout) as JsonObject;
   if (refused !== undefined) {
-    throw new Refused(refused);
+    throw new Refused(refused as string);
   }
-  return answer;
+  return { ...(answer as Answer), ...(parent !== undefined && { parent: encode(parent) }) };
 }
 
 function question(descriptor: contract.Descriptor, request: contract.Request, response: contract.Response | undefined): object {
   return {
     descriptor: description(descriptor),
+    phase: request.phase.tag,
     parent: request.parent,
     children: request.children.map(({ object }) => object),
     related: Object.fromEntries(request.related.map(({ id, objects }) => [id, objects.map(({ object }) => object)])),

@@ -22,8 +22,8 @@ import { Failure, failed, invalid } from '../failure.js';
 import { decode, encode, type JsonObject } from '../json.js';
 import type { Kind, KubernetesObject } from '../kinds.js';
 import type { Plugin } from '../plugin.js';
-import type { LeftOut, Readiness } from '../request.js';
-import { ask, type ToldReadiness } from './harness.js';
+import { missingField, type LeftOut, type Readiness } from '../request.js';
+import { ask, type Answer, type ToldReadiness } from './harness.js';
 import { record, type HostCalls } from './host.js';
 import { parsed, type TestResponse } from './response.js';
 
@@ -85,9 +85,11 @@ export interface Failing {
 /**
  * Calls the plugin and returns its response.
  *
- * @throws {Failure} the plugin's failure. The stack of an unexpected error is its `cause`.
+ * @throws {Failure} the plugin's failure; the stack of an unexpected error is its `cause`. Or, without a call of the plugin, `invalid` with
+ * the host's sentence, if the parent does not fit the schema of the CRD.
  * @throws {Refused} if the host refuses the response, the config or the plugin's description.
- * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status is not of its type;
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status lacks a required
+ * field, has one of another type, or has one that its type has not;
  * and if the plugin measures something that it does not declare, which the host would drop.
  */
 export function call(plugin: Plugin, options: CallOptions): TestResponse {
@@ -105,10 +107,12 @@ export function attempt(plugin: Plugin, options: CallOptions): Outcome {
     throw new TypeError(`at: ${options.at} is not a time in RFC 3339`);
   }
   const descriptor = plugin.reconciler.describe();
-  const request = toldReadiness(descriptor, requestOf(plugin, options, now));
+  const asked = requestOf(plugin, options, now);
+  const answer = ask(descriptor, asked);
+  const request = completed(asked, answer);
   const { value, calls } = record(now, () => {
     try {
-      return { response: plugin.reconciler.reconcile(request) };
+      return answer.invalid === undefined ? { response: plugin.reconciler.reconcile(request) } : { failure: invalidOf(answer.invalid) };
     } catch (error) {
       return { failure: failureOf(error) };
     }
@@ -215,17 +219,13 @@ function requestOf(plugin: Plugin, options: CallOptions, now: Date): contract.Re
   };
 }
 
-/** The request with the readiness that the host tells of all objects of which the test says nothing. */
-function toldReadiness(descriptor: contract.Descriptor, request: contract.Request): contract.Request {
-  const objects = [request.children, ...request.related.map(({ objects }) => objects)].flat();
-  if (!objects.some(({ readiness }) => readiness === UNTOLD)) {
-    return request;
-  }
-  const { children, related } = ask(descriptor, request);
+/** The request as the host sends it: with the defaults of the parent, and with the readiness of all objects of which the test says nothing. */
+function completed(request: contract.Request, { parent = request.parent, children, related }: Answer): contract.Request {
   const tell = (objects: readonly contract.Observed[], told: ToldReadiness[] = []): contract.Observed[] =>
     objects.map((object, index) => (object.readiness === UNTOLD ? { ...object, readiness: readiness(told[index]) } : object));
   return {
     ...request,
+    parent,
     children: tell(request.children, children),
     related: request.related.map(({ id, objects }) => ({ id, objects: tell(objects, related?.[id]) })),
   };
@@ -261,6 +261,12 @@ function byKey(first: contract.Observed, second: contract.Observed): number {
   return Buffer.compare(key(first), key(second));
 }
 
+/** The failure for what the host finds invalid in a parent: it begins with the first field. */
+function invalidOf(sentence: string): Failure {
+  const [, field = '', problem = sentence] = /^(.+?): (.*)$/s.exec(sentence) ?? [];
+  return invalid(field, problem);
+}
+
 function failureOf(error: unknown): Failure {
   const failure = error as contract.Failure;
   return failure.tag === 'invalid' ? invalid(failure.val.field ?? '', failure.val.message) : failed(failure.val);
@@ -271,6 +277,10 @@ function check(plugin: Plugin, response: TestResponse): void {
   const { status } = plugin.definition.parent;
   const { conditions: _, ...own } = response.status ?? {};
   if (status !== undefined && Object.keys(own).length > 0) {
+    const missing = missingField(status, own);
+    if (missing !== undefined) {
+      throw new Error(`status.${missing}: is required`);
+    }
     const unknown = dropped(own, status.read(own, 'status'), 'status');
     if (unknown !== undefined) {
       throw new Error(`${unknown}: the type of the status has no such field, and the API server drops it`);
