@@ -80,9 +80,9 @@ export interface Failing {
  * @throws {Failure} the plugin's failure; the stack of an unexpected error is its `cause`. Or, without a call of the plugin, `invalid` with
  * the host's sentence, if the parent does not fit the schema of the CRD.
  * @throws {Refused} if the host refuses the response, the config or the plugin's description.
- * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status lacks a required
- * field, has one of another type, or has one that its type has not;
- * and if the plugin measures something that it does not declare, which the host would drop.
+ * @throws {Error} if there is no `windlass` to ask (the environment variable `WINDLASS`, or in the PATH); if the status lacks a
+ * field that its type requires, or has an unknown one or one of another type; and if the plugin measures something that it does not declare,
+ * which the host would drop.
  */
 export declare function call(plugin: Plugin, options: CallOptions): TestResponse;
 /** Calls the plugin as {@link call}, and returns a failure instead of throwing it. */
