@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import typing
 import unittest
+import warnings
 
 import pdoc.doc
 
@@ -21,6 +22,15 @@ def undocumented(of: pdoc.doc.Namespace[typing.Any]) -> typing.Iterator[str]:
             yield from undocumented(member)
 
 
+def show_signatures(of: pdoc.doc.Namespace[typing.Any]) -> None:
+    """Write the signatures in a module or class, as the reference does."""
+    for name, member in of.members.items():
+        if isinstance(member, pdoc.doc.Class):
+            show_signatures(member)
+        elif isinstance(member, pdoc.doc.Function) and (name == "__init__" or not name.startswith("_")):
+            str(member.signature)
+
+
 class ReferenceTest(unittest.TestCase):
     def test_every_public_name_has_a_docstring(self) -> None:
         for name in MODULES:
@@ -28,3 +38,10 @@ class ReferenceTest(unittest.TestCase):
             with self.subTest(module.fullname):
                 self.assertTrue(module.docstring)
                 self.assertEqual(list(undocumented(module)), [])
+
+    def test_every_type_in_a_signature_is_found(self) -> None:
+        for name in MODULES:
+            module = pdoc.doc.Module.from_name(f"windlass_plugin{name}")
+            with self.subTest(module.fullname), warnings.catch_warnings():
+                warnings.simplefilter("error")
+                show_signatures(module)

@@ -1,6 +1,6 @@
 """The records of the contract, as far as the SDK makes or reads them. `component` turns them into those of the toolchain."""
 
-from __future__ import annotations
+# Annotations are evaluated: the reference cannot find out what a text means in the constructor of a named tuple.
 
 import dataclasses
 import typing
