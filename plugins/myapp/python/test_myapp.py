@@ -39,7 +39,7 @@ class AdmissionTest(unittest.TestCase):
 
     def test_an_invalid_object_is_denied_and_the_field_is_named(self) -> None:
         cases: list[tuple[dict[str, Any], str, str]] = [
-            ({"image": "shop:1", "replicas": 101}, "spec.replicas", "101 is not between 1 and 100"),
+            ({"image": "shop:1", "resources": {"cpu": "0"}}, "spec.resources.cpu", "0 is not more than 0"),
             ({"replicas": 1}, "spec.image", "is required"),
             ({"image": "shop:1", "port": "http"}, "spec.port", '"http" is not a whole number'),
         ]

@@ -5,9 +5,9 @@ import unittest
 import unittest.mock
 from typing import Any
 
-from base import Status, parent, returning
+from base import Spec, Status, parent, returning
 
-from windlass_plugin import Child, ChildRef, Failed, Phase, Requirement, Response
+from windlass_plugin import Child, ChildRef, Invalid, Phase, Request, Requirement, Response
 from windlass_plugin.kinds import ConfigMap, Deployment, Pod
 from windlass_plugin.testing import Refused, call
 
@@ -56,6 +56,51 @@ class RefusedTest(unittest.TestCase):
                 call(returning(lambda request, status=status: Response(status=status)), parent())
 
 
+class ParentTest(unittest.TestCase):
+    def setUp(self) -> None:
+        self.parents: list[dict[str, Any]] = []
+
+        def respond(request: Request[Spec, Status]) -> Response[Status]:
+            self.parents.append(request.parent)
+            return Response()
+
+        self.plugin = returning(respond)
+
+    def test_a_spec_outside_of_its_bounds_is_invalid_with_the_hosts_sentence_and_without_a_call(self) -> None:
+        port = {"name": "a", "port": 1}
+        for spec, sentence in [
+            ({"replicas": 1001}, "spec.replicas: 1001 is more than the maximum 1000"),
+            ({"title": ""}, "spec.title: 0 characters, and at least 1 are required"),
+            ({"mode": "c"}, 'spec.mode: unsupported value "c"; supported are "a", "b"'),
+            ({"ports": [port, port]}, 'spec.ports[1].name: "a" is given twice'),
+            ({"ports": [{"name": "a"}]}, "spec.ports[0].port: required, and missing"),
+            ({"flag": 1}, "spec.flag: must be of type boolean, and is the number 1"),
+            (
+                {"offset": -1, "replicas": 1001},
+                "spec.offset: -1 is less than the minimum 0; spec.replicas: 1001 is more than the maximum 1000",
+            ),
+        ]:
+            with self.subTest(spec), self.assertRaises(Invalid) as raised:
+                call(self.plugin, parent(spec))
+            self.assertEqual(str(raised.exception), sentence)
+            self.assertEqual(raised.exception.field, sentence.split(": ")[0])
+        self.assertEqual(self.parents, [])
+
+    def test_a_clean_up_is_called_with_any_spec(self) -> None:
+        call(self.plugin, parent({"replicas": 1001}), finalize=True)
+        # Each request is sent twice.
+        self.assertEqual([seen["spec"]["replicas"] for seen in self.parents], [1001, 1001])
+
+    def test_the_defaults_of_the_schema_are_filled_in_and_everything_else_stays(self) -> None:
+        big = 123456789012345678901234567890
+        for finalize in (False, True):
+            call(self.plugin, parent({"free": [big, 0.1], "mode": "b", "replicas": None}), finalize=finalize)
+            spec = self.parents[-1]["spec"]
+            self.assertEqual((spec["replicas"], spec["title"], spec["size"], spec["ports"]), (1, "abc", "1", []))
+            self.assertEqual((spec["free"], spec["mode"]), ([big, 0.1], "b"))
+            self.assertEqual(self.parents[-1]["metadata"], {"uid": "uid", **parent()["metadata"]})
+
+
 class ProgramTest(unittest.TestCase):
     def test_a_missing_program_fails_the_test_with_how_to_get_it(self) -> None:
         get = (
@@ -78,10 +123,3 @@ class ProgramTest(unittest.TestCase):
             self.assertRaisesRegex(AssertionError, "`/bin/false harness`"),
         ):
             call(returning(lambda request: Response()), parent())
-
-    def test_a_failure_is_the_plugins_and_nothing_is_asked(self) -> None:
-        def fails(request: object) -> Response[Status]:
-            raise Failed("broken")
-
-        with unittest.mock.patch.dict(os.environ, {"WINDLASS": "/nowhere"}), self.assertRaisesRegex(Failed, "broken"):
-            call(returning(fails), parent())

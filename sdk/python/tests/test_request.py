@@ -31,40 +31,30 @@ from windlass_plugin.testing import Live, call
 
 
 class SpecTest(unittest.TestCase):
-    def test_a_message_names_the_field(self) -> None:
+    def test_reading_a_value_of_another_type_or_none_names_the_field(self) -> None:
         for spec, message in [
             ([], "spec: [] is not an object"),
             ({"replicas": "three"}, 'spec.replicas: "three" is not a whole number'),
             ({"replicas": True}, "spec.replicas: true is not a whole number"),
             ({"replicas": 1.5}, "spec.replicas: 1.5 is not a whole number"),
-            ({"replicas": 1001}, "spec.replicas: 1001 is not between 0 and 1000"),
-            ({"offset": -1}, "spec.offset: -1 is less than 0"),
-            ({"offset": 2**63}, "spec.offset: 9223372036854775808 is not between -9223372036854775808 and"),
             ({"ratio": "a"}, 'spec.ratio: "a" is not a number'),
             ({"title": 1}, "spec.title: 1 is not a text"),
-            ({"title": ""}, "spec.title: has 0 characters, fewer than 1"),
-            ({"title": "abcd"}, "spec.title: has 4 characters, more than 3"),
             ({"title": "bad"}, "spec: the title is bad"),
             ({"mode": "c"}, 'spec.mode: "c" is not one of "a", "b"'),
             ({"mode": ["a"]}, 'spec.mode: ["a"] is not one of "a", "b"'),
             ({"flag": 1}, "spec.flag: 1 is not true or false"),
             ({"size": "1 Gi"}, 'spec.size: "1 Gi" is not a quantity like 100m, 2 or 128Mi'),
-            ({"size": 0}, "spec.size: 0 is not more than 0"),
             ({"ports": {}}, "spec.ports: {} is not a list"),
             ({"ports": ["a"]}, 'spec.ports[0]: "a" is not an object'),
             ({"ports": [{"name": "a", "port": 1}, {"port": 1}]}, "spec.ports[1].name: is required"),
-            ({"ports": [{"name": "a", "port": 0}]}, "spec.ports[0].port: 0 is not between 1 and 65535"),
-            ({"ports": [{"name": "a", "port": 1}] * 2}, 'spec.ports[1].name: "a" is given twice'),
-            ({"ports": [{"name": "a", "port": 1}] * 4}, "spec.ports: has 4 items, more than 3"),
-            ({"env": [{"name": "1A"}]}, 'spec.env[0].name: "1A" is not the name of an environment variable'),
-            ({"tags": ["a", "a"]}, 'spec.tags[1]: "a" is given twice'),
             ({"labels": {"a": 1}}, "spec.labels.a: 1 is not a text"),
             ({"hostIP": 1}, "spec.hostIP: 1 is not a text"),
-            ({"title": "x" * 200 + "é"}, "spec.title: has 201 characters, more than 3"),
             ({"replicas": "x" * 200}, 'spec.replicas: "' + "x" * 99 + "… is not a whole number"),
         ]:
+            # In a clean-up, the host calls the plugin with any spec.
+            request = request_of(parent(spec), finalize=True)
             with self.subTest(spec), self.assertRaises(Invalid) as raised:
-                call(returning(lambda request: Response()), parent(spec))
+                _ = request.spec
             self.assertTrue(str(raised.exception).startswith(message), raised.exception)
             self.assertEqual(raised.exception.field, message.split(": ")[0])
 
@@ -227,17 +217,17 @@ class RequestTest(unittest.TestCase):
         for given in ({}, {"note": None, "limit": None, "free": None}):
             self.assertEqual(type_of(Notes, "").read(given, "status"), Notes(None, None, None))
 
-        class Noting(Plugin[Notes, Noted]):
+        class Noting(Plugin[Spec, Noted]):
             name = "noting"
             version = "1.0.0"
             parent = CustomResource("example.com", "v1", "Noting")
 
-            def reconcile(self, request: Request[Notes, Noted]) -> Response[Noted]:
-                return Response(status=Noted([request.spec], request.status is not None))
+            def reconcile(self, request: Request[Spec, Noted]) -> Response[Noted]:
+                return Response(status=Noted([Notes(None, None, None)], request.status is not None))
 
-        first = call(Noting, parent({"note": None}))
+        first = call(Noting, parent())
         self.assertEqual(first.status, {"notes": [{}], "again": False})
-        self.assertEqual(call(Noting, parent({}, status=first.status)).status, {"notes": [{}], "again": True})
+        self.assertEqual(call(Noting, parent(status=first.status)).status, {"notes": [{}], "again": True})
 
     def test_config_is_read_and_a_wrong_one_is_failed(self) -> None:
         self.assertEqual(request_of(parent(), config={"region": "x"}).config(Config), Config("x", 3))

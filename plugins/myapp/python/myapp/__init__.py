@@ -34,6 +34,7 @@ class MyApp(Plugin[MyAppSpec, MyAppStatus], Admission[MyAppSpec]):
         """Return the desired children, and the status from the live Deployment."""
         if request.is_finalizing:
             return self.clean_up(request)
+        request.spec.check()
         status = MyAppStatus.of(request)
         children = [desired.deployment(request), desired.service(request), desired.ingress(request)]
         response = Response(children=children, status=status)
@@ -53,4 +54,5 @@ class MyApp(Plugin[MyAppSpec, MyAppStatus], Admission[MyAppSpec]):
             return Allow()
         if request.object is None:
             return Deny("the request has no object")
+        request.spec.check()
         return request.with_defaults()

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from windlass_plugin import Length, ListMap, Positive, Quantity, Range
+from windlass_plugin import Invalid, Length, ListMap, Positive, Quantity, Range
 from windlass_plugin.types import DnsSubdomain, EnvVar, Image
 
 
@@ -33,3 +33,9 @@ class MyAppSpec:
     """Environment variables of the container, at most 500. Their names must be unique."""
     ingress_host: DnsSubdomain | None = None
     """Host name of the Ingress. If unset, there is no Ingress."""
+
+    def check(self) -> None:
+        """Check what only CEL rules of the schema say. Raises `Invalid`, naming the field."""
+        for name, quantity in (("cpu", self.resources.cpu), ("memory", self.resources.memory)):
+            if not quantity.is_positive:
+                raise Invalid(f"spec.resources.{name}", f"{quantity} is not more than 0")

@@ -1,19 +1,17 @@
 r"""What a type of a spec allows, as metadata of `Annotated`.
 
     replicas: Annotated[int, Range(0, 1000)]
-    image: Annotated[str, Length(1), Pattern(r"^\S+$", "is not the name of an image")]
+    image: Annotated[str, Length(1), Pattern(r"^\S+$")]
 
-The CRD has these as keywords of its schema, so that the API server refuses other values. The SDK checks them again when
-it reads a spec, because an object may be older than the schema.
+The CRD has these as keywords of its schema: the API server refuses to store other values. An object may be older than the
+schema, so the host checks it again before it calls the plugin, except for CEL rules and formats.
 """
 
 from __future__ import annotations
 
-import re
 import typing
 
-from ._json import Json, show
-from ._quantity import Quantity
+from ._json import Json
 
 T = typing.TypeVar("T", bound=type)
 
@@ -27,11 +25,6 @@ class Constraint:
     def apply(self, schema: dict[str, Json]) -> None:
         """Add the constraint to a schema."""
         raise NotImplementedError
-
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check a value. Return the path to what is wrong, below the value, and a message; None if nothing is."""
-        del value
-        return None
 
 
 class Range(Constraint):
@@ -50,18 +43,6 @@ class Range(Constraint):
         """Set `minimum` and `maximum`."""
         _set(schema, minimum=self.min, maximum=self.max)
 
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check a number."""
-        low = self.min is None or value >= self.min
-        high = self.max is None or value <= self.max
-        if low and high:
-            return None
-        if self.max is None:
-            return "", f"{show(value)} is less than {self.min}"
-        if self.min is None:
-            return "", f"{show(value)} is more than {self.max}"
-        return "", f"{show(value)} is not between {self.min} and {self.max}"
-
 
 class MultipleOf(Constraint):
     """A number is a multiple of this one."""
@@ -75,10 +56,6 @@ class MultipleOf(Constraint):
     def apply(self, schema: dict[str, Json]) -> None:
         """Set `multipleOf`."""
         _set(schema, multipleOf=self.factor)
-
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check a number."""
-        return None if value % self.factor == 0 else ("", f"{show(value)} is not a multiple of {self.factor}")
 
 
 class Length(Constraint):
@@ -101,44 +78,19 @@ class Length(Constraint):
         noun = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
         _set(schema, **{f"min{noun}": self.min, f"max{noun}": self.max})
 
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check a text, a list or a map."""
-        length = len(str(value) if isinstance(value, (int, Quantity)) else value)
-        parts = "characters" if isinstance(value, (str, int, Quantity)) else "items"
-        if self.min is not None and length < self.min:
-            return "", f"has {length} {parts}, fewer than {self.min}"
-        if self.max is not None and length > self.max:
-            return "", f"has {length} {parts}, more than {self.max}"
-        return None
-
 
 class Pattern(Constraint):
-    """A regular expression that a text matches, and the message for others (`is not the name of an image`).
-
-    The API server uses Go's syntax, the SDK Python's: use what both have.
-    """
+    """A regular expression that a text matches, in the syntax of Go (RE2), as the API server reads it."""
 
     pattern: str
     """The regular expression."""
-    message: str
-    """What is said of a text that does not match, after the field and the text."""
 
-    def __init__(self, pattern: str, message: str | None = None) -> None:
+    def __init__(self, pattern: str) -> None:
         self.pattern = pattern
-        self.message = message or f"does not match {pattern}"
-        self._compiled = re.compile(_TOKEN.sub(lambda token: r"\Z" if token[0] == "$" else token[0], pattern))
 
     def apply(self, schema: dict[str, Json]) -> None:
         """Set `pattern`."""
         _set(schema, pattern=self.pattern)
-
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check a text."""
-        return None if self._compiled.search(str(value)) else ("", f"{show(value)} {self.message}")
-
-
-# In Python, `$` also matches before a line break at the end. Neither an escaped one nor one in brackets is an anchor.
-_TOKEN = re.compile(r"\\.|\[\^?\]?(?:[^\]\\]|\\.)*\]|\$", re.DOTALL)
 
 
 class Format(Constraint):
@@ -169,16 +121,6 @@ class ListMap(Constraint):
         schema["x-kubernetes-list-type"] = "map"
         schema["x-kubernetes-list-map-keys"] = list(self.keys)
 
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check the keys of the items, as they are in JSON."""
-        seen = set()
-        for index, item in enumerate(value):
-            key = tuple(show(item.get(name)) for name in self.keys)
-            if key in seen:
-                return f"[{index}].{self.keys[0]}", f"{key[0]} is given twice"
-            seen.add(key)
-        return None
-
 
 class ListSet(Constraint):
     """The items of a list are texts or numbers, and none is there twice."""
@@ -186,15 +128,6 @@ class ListSet(Constraint):
     def apply(self, schema: dict[str, Json]) -> None:
         """Set `x-kubernetes-list-type`."""
         schema["x-kubernetes-list-type"] = "set"
-
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check the items."""
-        seen = set()
-        for index, item in enumerate(value):
-            if item in seen:
-                return f"[{index}]", f"{show(item)} is given twice"
-            seen.add(item)
-        return None
 
 
 class _Decorator(Constraint):
@@ -213,7 +146,7 @@ def of_class(cls: type) -> list[Constraint]:
 
 
 class Rule(_Decorator):
-    """A CEL rule, and the message for values that violate it. The API server checks it; the SDK cannot.
+    """A CEL rule, and the message for values that violate it. The API server alone checks it.
 
     Use it as metadata of a field (`self` is the field), as a decorator of a dataclass (`self` is the object), or in
     `CustomResource(rules=…)` (`self` is the whole parent).
@@ -256,15 +189,14 @@ class Keywords(_Decorator):
 
 
 class Positive(Constraint):
-    """A quantity or a number is more than 0. In the CRD it is a rule of the object that has the field."""
+    """A quantity or a number is more than 0. In the CRD it is a rule of the object that has the field.
+
+    The API server alone checks it, when an object is written: an object may be older than the rule, so a plugin that cannot
+    do with another value looks at `Quantity.is_positive` too.
+    """
 
     def apply(self, schema: dict[str, Json]) -> None:
         """Nothing: the object has the rule."""
-
-    def fault(self, value: Json) -> tuple[str, str] | None:
-        """Check a quantity or a number."""
-        holds = value.is_positive if isinstance(value, Quantity) else value > 0
-        return None if holds else ("", f"{value} is not more than 0")
 
     @staticmethod
     def rule(field: str, schema: dict[str, Json]) -> Rule:

@@ -146,8 +146,8 @@ class Plugin(typing.Generic[Spec, Status]):
     finalizes: typing.ClassVar[bool] = False
     """Whether parents get a finalizer, and the plugin is called to clean up (`Request.is_finalizing`).
 
-    Their spec may be invalid, and then reading it fails: a method that begins with `spec = request.spec` blocks the deletion
-    of such a parent. Clean up before the spec is read:
+    The host does not check their spec then, and reading one of other types fails: a method that begins with
+    `spec = request.spec` blocks the deletion of such a parent. Clean up before the spec is read:
 
         if request.is_finalizing:
             return Response(finalized=True)

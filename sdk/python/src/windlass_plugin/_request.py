@@ -157,22 +157,24 @@ class Request(typing.Generic[Spec, Status]):
     """The parent's metadata."""
 
     def __init__(self, raw: RawRequest, spec: Type, status: Type) -> None:
-        """Read a request. Raises `Invalid`, naming the field, if the spec is invalid."""
+        """Read a request. Raises `Invalid`, naming the field, if the spec is not a `Spec`."""
         self.raw = raw
         self.parent = decode(raw.parent)
         self.metadata = metadata_of(self.parent)
         self._spec = spec
         self._status = status
         if not self.is_finalizing:
-            # Report an invalid spec before the plugin runs. A clean-up need not fail for it.
+            # Report a spec that is not a `Spec` before the plugin runs: the host cannot know what `__post_init__` says, nor the
+            # spec of an existing kind. A clean-up need not fail for it.
             _ = self.spec
 
     @functools.cached_property
     def spec(self) -> Spec:
         """The parent's spec.
 
-        It is read before the plugin runs, except in a call to clean up: the plugin can clean up after a parent whose spec
-        is invalid, as long as it does not read this.
+        The host has checked the spec of a custom kind, and filled in its defaults. In a call to clean up, it may be
+        invalid: the plugin can clean up after such a parent as long as it does not read this, which raises `Invalid` for a
+        value of another type and for a missing field.
         """
         spec = self.parent.get("spec")
         # A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.

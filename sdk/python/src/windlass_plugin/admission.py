@@ -1,8 +1,7 @@
 """Admission of parents: a plugin may also validate and default them before they are stored.
 
 **The host does not serve admission yet**: it registers no webhook and never calls `review`, which only
-`testing.review` calls. In a cluster the CRD's schema and its CEL rules validate and default, and `reconcile` checks the
-spec itself.
+`testing.review` calls. In a cluster the CRD's schema and its CEL rules validate and default.
 """
 
 from __future__ import annotations
@@ -86,7 +85,10 @@ class AdmissionRequest(typing.Generic[Spec]):
 
     @functools.cached_property
     def spec(self) -> Spec:
-        """The spec after the write. Raises `Invalid`, naming the field, which denies the write."""
+        """The spec after the write, which is not checked against the schema yet.
+
+        Raises `Invalid` for a value of another type and for a missing field, naming the field, which denies the write.
+        """
         value: Spec = self._spec.read((self.object or {}).get("spec") or {}, "spec")
         return value
 

@@ -1,4 +1,4 @@
-"""Types that the specs of many kinds share, with the bounds that the API server checks."""
+"""Types that the specs of many kinds share, with the bounds that the CRD then has."""
 
 from __future__ import annotations
 
@@ -10,27 +10,13 @@ from ._quantity import Quantity
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 
-Image = typing.Annotated[str, Length(1), Pattern(r"^\S+$", "is not the name of an image")]
+Image = typing.Annotated[str, Length(1), Pattern(r"^\S+$")]
 """The name of an image. The API server accepts every text without whitespace."""
 
-DnsLabel = typing.Annotated[
-    str,
-    Length(1, 63),
-    Pattern(
-        f"^{_LABEL}$",
-        "is not a DNS label: at most 63 of a-z, 0-9 and -, not beginning or ending with -",
-    ),
-]
+DnsLabel = typing.Annotated[str, Length(1, 63), Pattern(f"^{_LABEL}$")]
 """A DNS label (RFC 1123), as the names of Services and containers are."""
 
-DnsSubdomain = typing.Annotated[
-    str,
-    Length(max=253),
-    Pattern(
-        rf"^{_LABEL}(\.{_LABEL})*$",
-        "is not a DNS name: labels of a-z, 0-9 and - with dots between them, at most 253 characters",
-    ),
-]
+DnsSubdomain = typing.Annotated[str, Length(max=253), Pattern(rf"^{_LABEL}(\.{_LABEL})*$")]
 """A DNS subdomain (RFC 1123): labels with dots between them, as host names and the names of most objects are."""
 
 ResourceList = dict[str, Quantity]
@@ -44,14 +30,7 @@ IntOrString = typing.Union[int, str]
 class EnvVar:
     """Environment variable of a container."""
 
-    name: typing.Annotated[
-        str,
-        Length(1, 253),
-        Pattern(
-            "^[-._a-zA-Z][-._a-zA-Z0-9]*$",
-            "is not the name of an environment variable: A-Z, a-z, 0-9, _, - and ., not beginning with a digit",
-        ),
-    ]
+    name: typing.Annotated[str, Length(1, 253), Pattern("^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
     """Name of the environment variable."""
     value: typing.Annotated[str, Length(max=32768)] = ""
     """Value of the environment variable. Default: empty."""

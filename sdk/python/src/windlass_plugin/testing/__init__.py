@@ -3,10 +3,11 @@
     response = call(Echo, {"metadata": {"name": "web"}, "spec": {"replicas": 2, "image": "nginx"}})
     assert [pod["metadata"]["name"] for pod in response.children] == ["web-0", "web-1"]
 
-The call goes through the same bytes as in the host, and the program `windlass` is asked what the host makes of it: the
-readiness of live objects, and whether the response is refused, which fails the test with `Refused`. The environment variable
-WINDLASS has the path of the program, unless it is in PATH. Every request is sent twice: a plugin that gives two responses
-fails the test, as does a status of other types than those that it declares.
+The call goes through the same bytes as in the host, and the program `windlass` is asked what the host makes of it: whether the
+parent fits the schema of its CRD and which defaults it lacks, the readiness of live objects, and whether the response is
+refused, which fails the test with `Refused`. The environment variable WINDLASS has the path of the program, unless it is in
+PATH. Every request is sent twice: a plugin that gives two responses fails the test, as does a status of other types than those
+that it declares.
 """
 
 from __future__ import annotations
@@ -144,13 +145,14 @@ def _optional(described: _plugin.Descriptor) -> list[Kind]:
     return [*children, *(rule.kind for rule in described.related if rule.optional)]
 
 
-def _set_readiness(described: _plugin.Descriptor, request: RawRequest) -> None:
-    """Give the objects of a request the readiness that the host says."""
+def _completed(described: _plugin.Descriptor, request: RawRequest) -> RawRequest:
+    """Return a request as the host sends it: with the parent's defaults, and the readiness of the objects."""
+    request, told = _harness.prepare(described, request)
     live = [*request.children, *(each for _, objects in request.related for each in objects)]
-    if any(isinstance(each, _Asked) for each in live):
-        for each, readiness in zip(live, _harness.readiness(described, request), strict=True):
-            if isinstance(each, _Asked):
-                each.readiness = readiness
+    for each, readiness in zip(live, told, strict=True):
+        if isinstance(each, _Asked):
+            each.readiness = readiness
+    return request
 
 
 def call(
@@ -171,7 +173,9 @@ def call(
 ) -> Response:
     """Call a plugin with a parent.
 
-    Raises what the plugin raises (a `Failure`, or any other exception), and `Refused` if the host refuses the response.
+    Raises what the plugin raises (a `Failure`, or any other exception), `Refused` if the host refuses the response, and
+    `Invalid` with the host's sentence, without a call of the plugin, if the parent does not fit the schema of its CRD. In a
+    clean-up the plugin is called with any parent.
 
     `children` are live ones, `left_out` those for which the request had no room, `related` are the objects of each requirement
     by its id, `kinds` the optional kinds that exist (by default all), and `config` is the Plugin's `spec.config`. With
@@ -194,7 +198,7 @@ def call(
         config=None if config is None else encode(config),
         closed_namespaces=closed_namespaces,
     )
-    _set_readiness(described, request)
+    request = _completed(described, request)
     first, again = (_outcome(plugin, copy.deepcopy(request), now, random) for _ in range(2))
     if isinstance(first, Failure) and isinstance(again, Failure) and str(first) == str(again):
         raise first

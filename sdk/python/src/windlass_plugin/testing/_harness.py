@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import subprocess
 
 from .. import _plugin
 from .._contract import RawRequest, Readiness
+from .._failure import Invalid
 from .._json import Json, Verbatim, decode, encode
 from .._response import RawResponse
 from . import _written
@@ -17,14 +19,21 @@ class Refused(AssertionError):
     """The host refuses the response, the description or the config of a plugin, with this sentence."""
 
 
-def readiness(plugin: _plugin.Descriptor, request: RawRequest) -> list[Readiness]:
-    """Ask for the readiness of the children in a request, and after them of the related objects, in its order.
+def prepare(plugin: _plugin.Descriptor, request: RawRequest) -> tuple[RawRequest, list[Readiness]]:
+    """Ask what the host makes of a request before it calls the plugin.
 
-    Raises `AssertionError` if the program does not answer.
+    Return the request with the defaults of the parent's schema, and the readiness of its children, and after them of the
+    related objects, in its order. Raises `Invalid` if the host would not call the plugin with the parent, and
+    `AssertionError` if the program does not answer. What else the host refuses, `check` raises: a plugin may fail first.
     """
     answer = _ask(plugin, request, None)
+    if "invalid" in answer:
+        field, _, message = answer["invalid"].partition(": ")
+        raise Invalid(field, message)
+    if "parent" in answer:
+        request = dataclasses.replace(request, parent=encode(answer["parent"]))
     told = [answer.get("children", []), *(answer["related"][name] for name, _ in request.related)]
-    return [Readiness(one["state"], one.get("message", "")) for objects in told for one in objects]
+    return request, [Readiness(one["state"], one.get("message", "")) for objects in told for one in objects]
 
 
 def check(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse) -> None:
@@ -37,6 +46,7 @@ def check(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse
 def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse | None) -> dict[str, Json]:
     question = {
         "descriptor": _written.descriptor(plugin),
+        "phase": "sync" if request.cause is None else "finalize",
         "parent": Verbatim(request.parent.decode()),
         "children": [Verbatim(child.object.decode()) for child in request.children],
         "related": {name: [Verbatim(each.object.decode()) for each in objects] for name, objects in request.related},
