@@ -31,6 +31,47 @@ fn call(component: &Component, parent: &[u8]) -> Result<PluginResult, CallFailur
 }
 
 #[test]
+fn r12_component_of_0_2_is_not_called_to_sync_with_a_parent_that_does_not_fit_its_schema() {
+    let echo = load(&component("echo"));
+    let parent = |spec: &str| {
+        format!(
+            r#"{{"apiVersion":"my-operator.dev/v1","kind":"Echo","metadata":{{"name":"a","uid":"u"}},"spec":{spec}}}"#
+        )
+    };
+    let call = |spec: &str, phase| {
+        let request = Request { phase, ..request(parent(spec).as_bytes()) };
+        let (result, report) = run_here(echo.reconcile(&request, &limits(), Ambient::now([7; 32])));
+        (result.unwrap(), report.guest_time_us > 0)
+    };
+    let (refused, was_called) = call(r#"{"replicas": 1001, "image": " "}"#, Phase::Sync);
+    let problems =
+        r#"spec.image: " " is not a text without whitespace; spec.replicas: 1001 is more than the maximum 1000"#;
+    assert_eq!((refused, was_called), (Err(Failure::Invalid(problems.to_owned())), false));
+    let (finalized, was_called) = call(r#"{"replicas": 1001, "image": " "}"#, Phase::Finalize);
+    assert_eq!((finalized.unwrap().children.len(), was_called), (1001, true));
+    // A component of 0.1 is called as ever: it checks by itself.
+    let former = crate::languages::sandbox().load(&crate::frozen::echo("rust")).unwrap();
+    let result = run_here(former.reconcile(
+        &request(parent(r#"{"replicas": 1001, "image": "a"}"#).as_bytes()),
+        &limits(),
+        Ambient::now([7; 32]),
+    ));
+    assert!(result.1.guest_time_us > 0 && matches!(result.0, Ok(Err(Failure::Invalid(_)))), "{result:?}");
+}
+
+#[test]
+fn r12_component_of_0_2_gets_the_defaults_of_its_schema() {
+    let myapp = load(&component("myapp"));
+    let parent = |spec: &str| {
+        format!(r#"{{"apiVersion":"example.com/v1","kind":"MyApp","metadata":{{"name":"a","uid":"u"}},"spec":{spec}}}"#)
+    };
+    let called = |spec: &str| call(&myapp, parent(spec).as_bytes()).unwrap().unwrap();
+    let whole =
+        r#"{"image": "a", "replicas": 1, "port": 8080, "env": [], "resources": {"cpu": "100m", "memory": "128Mi"}}"#;
+    assert_eq!(called(r#"{"image": "a", "port": null}"#), called(whole));
+}
+
+#[test]
 fn component_of_contract_0_2_is_described_and_called() {
     let newest = load(&component("contract/newest"));
     assert_eq!(&*newest.surface().contract, CANDIDATE);
