@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/jsondoc"
 	"windlass.dev/plugin/internal/sha256"
 )
 
@@ -18,13 +18,13 @@ var unescaped = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\
 //
 //	"annotations": windlass.Map{"example.com/config": windlass.Checksum(configMap["data"])}
 func Checksum(values ...any) string {
-	document, err := schema.Encode(append([]any{}, values...))
+	document, err := jsondoc.Encode(append([]any{}, values...))
 	if err != nil {
 		panic(fmt.Sprint("the values of a checksum: ", err))
 	}
 	// Maps have sorted keys, and structs have not.
-	value, _ := schema.Tree(document) // It was just encoded.
-	document, _ = schema.Encode(value)
+	value, _ := jsondoc.Tree(document) // It was just encoded.
+	document, _ = jsondoc.Encode(value)
 	sum := sha256.Sum([]byte(unescaped.Replace(string(document))))
 	return hex.EncodeToString(sum[:8])
 }

@@ -71,9 +71,11 @@ func TestFinalizingParentIsToldApart(t *testing.T) {
 		{see().FinalizeBecause(windlass.LeftNamespaces), windlass.LeftNamespaces, false},
 		{see().NamespaceTerminating(), windlass.Deleted, true},
 	} {
-		if _, err := one.prepared.Run(); err != nil || seen.Cause() != one.cause || seen.IsFinalizing() != (one.cause != "") ||
-			seen.IsNamespaceTerminating() != one.isTerminating {
-			t.Errorf("%v: %v, %q", one, err, seen.Cause())
+		if _, err := one.prepared.Run(); err != nil {
+			t.Fatal(err)
+		}
+		if seen.Cause() != one.cause || seen.IsFinalizing() != (one.cause != "") || seen.IsNamespaceTerminating() != one.isTerminating {
+			t.Errorf("%v: %q", one, seen.Cause())
 		}
 	}
 }
@@ -165,8 +167,8 @@ func TestReviewSeesTheObjectAndWarnsWhateverItDecides(t *testing.T) {
 	}
 	for text, expected := range map[string]windlasstest.Verdict{
 		parent: {Warnings: []string{"is old"}},
-		strings.Replace(parent, "replicas: 2", "replicas: -1", 1): {
-			Denied: true, Message: "spec.replicas: -1 is not between 0 and 1000", Warnings: []string{"is old"},
+		strings.Replace(parent, "replicas: 2", "replicas: two", 1): {
+			Denied: true, Message: `spec.replicas: "two" is not a whole number of 64 bits`, Warnings: []string{"is old"},
 		},
 	} {
 		verdict := windlasstest.Review(plugin(nil), review, admission.Create, windlasstest.YAML(text), nil)

@@ -68,10 +68,9 @@
 // # The spec
 //
 // windlasstest.CRD makes the CRD from the types of spec and status: from their comments and tags. The component embeds it, and
-// checks each spec with it before Reconcile: types, required fields, bounds, lengths, patterns, enums and keys of lists, because
-// an object may be older than its schema. It fills in defaults, so Reconcile never asks whether a field is set. Unknown fields are
-// ignored. CEL rules, formats and a few features of regular expressions (flags, classes of Unicode, word boundaries) are checked
-// by the API server alone.
+// the host checks each spec with it before Reconcile, because an object may be older than its schema. The host fills in defaults, so
+// Reconcile never asks whether a field is set. Unknown fields are ignored. CEL rules are checked by the API server alone. In a clean-up
+// the host fills in defaults and checks nothing.
 //
 // # Memory and time
 //

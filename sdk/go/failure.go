@@ -8,7 +8,7 @@ import (
 	"syscall"
 
 	"windlass.dev/plugin/contract"
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/problem"
 )
 
 // Failure is an error that tells the host what to do: [Invalid] or [Failed] makes one. After a failure the host writes and
@@ -30,7 +30,7 @@ func (f *Failure) Unwrap() error { return f.cause }
 // the parent as a whole. The host does not call again before the parent changes; in a call to clean up, it calls again with
 // backoff.
 func Invalid(field, format string, arguments ...any) *Failure {
-	return &Failure{contract.Invalid, schema.At(field, format, arguments...)}
+	return &Failure{contract.Invalid, problem.At(field, format, arguments...)}
 }
 
 // Failed is any other failure. The host calls again with exponential backoff.
@@ -49,7 +49,7 @@ func rawFailure(err error) *contract.Failure {
 	raw := &contract.Failure{Kind: contract.Failed, Message: err.Error()}
 	if IsInvalid(err) {
 		raw.Kind = contract.Invalid
-		raw.Field, raw.Message = schema.Split(err)
+		raw.Field, raw.Message = problem.Split(err)
 	}
 	switch {
 	case isOutside(err):

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"windlass.dev/plugin/internal/jsondoc"
-	"windlass.dev/plugin/internal/schema"
 )
 
 // Phase is a phase for parents that need no others. A plugin with more phases has a type of its own with the methods of
@@ -108,8 +107,8 @@ func LastChange[Spec, Status any](request *Request[Spec, Status], status Status,
 // isSameDocument compares values as the API server stores them: one that is read back may be another value of Go, like a nil slice
 // for an empty one.
 func isSameDocument(a, b any) bool {
-	one, errOne := schema.Encode(a)
-	other, errOther := schema.Encode(b)
+	one, errOne := jsondoc.Encode(a)
+	other, errOther := jsondoc.Encode(b)
 	if errOne != nil || errOther != nil {
 		return false
 	}

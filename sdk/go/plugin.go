@@ -50,8 +50,8 @@ type Plugin[Spec, Status any] struct {
 	// request alone, and return the same response for the same request. A panic is a failure with the panic's message and place, and
 	// its stack is in the log.
 	Reconcile func(*Request[Spec, Status]) (*Response[Status], error)
-	// Finalize cleans up after one parent, whose spec may be invalid: an older version of the CRD may have accepted it. [ReadSpec]
-	// reads it. Nil: the spec is read, and Reconcile is called ([Request.IsFinalizing]). A plugin that cleans up by the parent's
+	// Finalize cleans up after one parent, whose spec may be invalid: an older version of the CRD may have accepted it, and the host does
+	// not check it before a clean-up. [ReadSpec] reads it. Nil: the spec is read, and Reconcile is called ([Request.IsFinalizing]). A plugin that cleans up by the parent's
 	// name and its live children has this function, so that an invalid spec does not block the deletion.
 	Finalize func(*Request[Unread[Spec], Status]) (*Response[Status], error)
 }

@@ -30,6 +30,11 @@ type spec struct {
 	Large json.Number `json:"large,omitempty"`
 	Whole int64       `json:"whole,omitempty"`
 	Any   any         `json:"any,omitempty"`
+	// Of a type with a method UnmarshalJSON.
+	Memory   windlass.Quantity `json:"memory" optional:"true"`
+	Backends []struct {
+		Port windlass.IntOrString `json:"port"`
+	} `json:"backends,omitempty"`
 }
 
 type status struct {
@@ -105,17 +110,19 @@ func TestRequestHasTheParentAndItsObjects(t *testing.T) {
 	}
 }
 
-func TestInvalidSpecIsNamedFromTheRoot(t *testing.T) {
-	for spec, message := range map[string]string{
-		`{}`:                                    "spec.replicas: is required",
-		`{replicas: three}`:                     `spec.replicas: "three" is not a whole number`,
-		`{replicas: 1001}`:                      "spec.replicas: 1001 is not between 0 and 1000",
-		`{replicas: 1, ports: [{name: a}, {}]}`: "spec.ports[1].name: is required",
-		`{replicas: 1, whole: 9223372036854775808}`: "spec.whole: 9223372036854775808 is not between -9223372036854775808 and 9223372036854775807",
+func TestSpecThatDoesNotFitItsTypesNamesTheField(t *testing.T) {
+	for text, message := range map[string]string{
+		`{"replicas": "three"}`:                               `spec.replicas: "three" is not a whole number of 64 bits`,
+		`{"replicas": 1, "ports": [{"name": "a"}, "b"]}`:      `spec.ports[1]: "b" is not an object`,
+		`{"replicas": 1, "whole": 9223372036854775808}`:       "spec.whole: 9223372036854775808 is not a whole number of 64 bits",
+		`{"replicas": 1, "memory": "128MB"}`:                  `spec.memory: "128MB" is not a quantity like 100m, 2 or 128Mi`,
+		`{"replicas": 1, "backends": [{"port": [{"a": 1}]}]}`: "spec.backends[0].port: a list is not a whole number or a string",
 	} {
-		_, err := call(func(*request) (*response, error) { panic("not called") }, `{metadata: {name: a}, spec: `+spec+`}`).Run()
-		if !windlass.IsInvalid(err) || err.Error() != message {
-			t.Errorf("%s: %v", spec, err)
+		// The host has checked the spec of a request; that of an existing kind, and of a clean-up, it has not.
+		raw := contract.Request{Parent: []byte(`{"metadata": {"name": "a"}, "spec": ` + text + `}`)}
+		_, failure := plugin(func(*request) (*response, error) { panic("not called") }).Contract().Reconcile(raw)
+		if failure == nil || failure.Kind != contract.Invalid || failure.Field+": "+failure.Message != message {
+			t.Errorf("%s: %+v", text, failure)
 		}
 	}
 }
@@ -315,7 +322,7 @@ func TestPanicGivesItsMessageAndPlaceAndLogsItsStack(t *testing.T) {
 	}
 }
 
-func TestConfigIsCheckedAndHasDefaults(t *testing.T) {
+func TestConfigHasDefaultsAndOneThatDoesNotFitItsTypeNamesTheField(t *testing.T) {
 	var config struct {
 		Zone string `json:"zone"`
 	}
@@ -326,9 +333,10 @@ func TestConfigIsCheckedAndHasDefaults(t *testing.T) {
 	if _, err := call(read, parent).Config(map[string]string{"zone": "b"}).Run(); err != nil || config.Zone != "b" {
 		t.Error(err, config)
 	}
-	_, err := call(read, parent).Config(map[string]int{"zone": 5}).Run()
-	if err == nil || windlass.IsInvalid(err) || err.Error() != "the Plugin's spec.config.zone: 5 is not a string" {
-		t.Error(err)
+	raw := call(read, parent).Config(map[string]int{"zone": 5}).Request()
+	_, failure := plugin(read).Contract().Reconcile(raw)
+	if failure == nil || *failure != (contract.Failure{Kind: contract.Failed, Message: "the Plugin's spec.config.zone: 5 is not a string"}) {
+		t.Errorf("%+v", failure)
 	}
 }
 
@@ -492,7 +500,7 @@ func TestTimeAndRandomBytesAreThoseOfTheTest(t *testing.T) {
 	}
 }
 
-func TestInvalidSpecFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
+func TestSpecOfOtherTypesFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
 	type unread = windlass.Request[windlass.Unread[spec], status]
 	for name, finalize := range map[string]func(*unread) (*response, error){
 		"by the name": func(r *unread) (*response, error) {
@@ -515,12 +523,12 @@ func TestInvalidSpecFailsACleanUpOnlyIfItReadsTheSpec(t *testing.T) {
 		if answer, err := run(`{replicas: 2}`); err != nil || !answer.Finalized {
 			t.Errorf("%s: %v", name, err)
 		}
-		answer, err := run(`{replicas: 1001}`)
+		answer, err := run(`{replicas: two}`)
 		if name == "by the name" {
 			if err != nil || !answer.Finalized || answer.Events[0].Message != "web" {
 				t.Errorf("%s: %v", name, err)
 			}
-		} else if !windlass.IsInvalid(err) || err.Error() != "spec.replicas: 1001 is not between 0 and 1000" {
+		} else if !windlass.IsInvalid(err) || err.Error() != `spec.replicas: "two" is not a whole number of 64 bits` {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

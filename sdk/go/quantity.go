@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"windlass.dev/plugin/internal/jsondoc"
 )
 
 // Quantity is an amount as Kubernetes writes it (resource.Quantity of apimachinery): a decimal number with an optional suffix,
@@ -211,5 +213,8 @@ func (v *IntOrString) UnmarshalJSON(document []byte) error {
 	if len(document) > 0 && document[0] == '"' {
 		return json.Unmarshal(document, &v.Text)
 	}
-	return json.Unmarshal(document, &v.Int)
+	if err := json.Unmarshal(document, &v.Int); err != nil {
+		return fmt.Errorf("%s is not a whole number or a string", jsondoc.Show(document))
+	}
+	return nil
 }

@@ -9,15 +9,14 @@ import (
 	"windlass.dev/plugin/contract"
 	"windlass.dev/plugin/internal/jsondoc"
 	"windlass.dev/plugin/internal/reading"
-	"windlass.dev/plugin/internal/schema"
 )
 
 // Request is everything that a response may depend on. Spec is [Unread] in a call to clean up.
 type Request[Spec, Status any] struct {
 	// Metadata is the parent's metadata: request.Name, request.Labels.
 	Metadata
-	// Spec is the parent's spec, with the defaults of its type. Numbers are exact: an integer is an int64, and a field of type
-	// json.Number has what the user wrote, as has a number in a value of type any.
+	// Spec is the parent's spec. The host has filled in its defaults, and has checked it, except before a clean-up. Numbers are exact:
+	// an integer is an int64, and a field of type json.Number has what the user wrote, as has a number in a value of type any.
 	Spec Spec
 
 	raw          contract.Request
@@ -25,9 +24,7 @@ type Request[Spec, Status any] struct {
 }
 
 // Unread is the spec in a call to clean up ([Plugin.Finalize]). It may be invalid: [ReadSpec] reads it.
-type Unread[Spec any] struct {
-	parent Parent
-}
+type Unread[Spec any] struct{}
 
 // Metadata is the part of an object's metadata that plugins need.
 type Metadata struct {
@@ -51,9 +48,7 @@ type Metadata struct {
 
 // parse reads a request without its spec.
 func parse[Spec, Status any](plugin *Plugin[Spec, Status], raw contract.Request) (*Request[Unread[Spec], Status], error) {
-	request := &Request[Unread[Spec], Status]{
-		Spec: Unread[Spec]{plugin.Parent}, raw: raw, configSchema: plugin.ConfigSchema,
-	}
+	request := &Request[Unread[Spec], Status]{raw: raw, configSchema: plugin.ConfigSchema}
 	if !json.Valid(raw.Parent) {
 		return nil, Failed("the parent is not valid JSON")
 	}
@@ -65,22 +60,17 @@ func parse[Spec, Status any](plugin *Plugin[Spec, Status], raw contract.Request)
 	return request, nil
 }
 
-// ReadSpec returns the request of a clean-up with the parent's spec. The error is an [Invalid] that names the field.
+// ReadSpec returns the request of a clean-up with the parent's spec. The error is an [Invalid] that names a field whose value is not
+// one of its type. The host does not check the spec before a clean-up: a value may be out of its bounds, and a field without a default
+// may be missing, which is zero then.
 func ReadSpec[Spec, Status any](request *Request[Unread[Spec], Status]) (*Request[Spec, Status], error) {
-	var of *schema.Schema
-	if resource, isCustom := request.Spec.parent.(CustomResource); isCustom {
-		var err error
-		if of, err = schema.OfCRD(resource.CRD); err != nil {
-			return nil, Failed("the CRD: %w", err)
-		}
-	}
 	// A parent without spec is one whose fields all have defaults, or a built-in kind that has no spec.
 	spec := jsondoc.At(request.raw.Parent, "/spec")
 	if spec == nil || string(spec) == "null" {
 		spec = []byte("{}")
 	}
 	typed := &Request[Spec, Status]{Metadata: request.Metadata, raw: request.raw, configSchema: request.configSchema}
-	if err := reading.Read(of, spec, "spec", &typed.Spec); err != nil {
+	if err := reading.Decode(spec, "spec", &typed.Spec); err != nil {
 		return nil, &Failure{contract.Invalid, err}
 	}
 	return typed, nil
@@ -178,8 +168,9 @@ func (r *Request[Spec, Status]) Parent(into any) error {
 	return nil
 }
 
-// Config reads the Plugin's spec.config into a value, with the checks and defaults of [Plugin.ConfigSchema]; without one, {} is
-// read. The error is a [Failed] that names the field, because the parent's user cannot correct it.
+// Config reads the Plugin's spec.config into a value, with the defaults of [Plugin.ConfigSchema]; without a config, {} is read. The
+// host refuses a config that does not fit the schema. The error is a [Failed] that names the field, because the parent's user cannot
+// correct it.
 func (r *Request[Spec, Status]) Config(into any) error {
 	if err := reading.Config(r.configSchema, r.raw.Config, into); err != nil {
 		return Failed("%w", err)
@@ -302,7 +293,7 @@ func (o *Object) Map() map[string]any {
 	if o == nil {
 		return nil
 	}
-	value, err := schema.Tree(o.JSON())
+	value, err := jsondoc.Tree(o.JSON())
 	fields, isObject := value.(map[string]any)
 	if err != nil || !isObject {
 		panic(fmt.Sprintf("%s %s: the host sent no JSON object", o.observed.Kind.Kind, o.Name()))

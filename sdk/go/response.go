@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"windlass.dev/plugin/contract"
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/jsondoc"
 )
 
 // Response is the desired state of one parent.
@@ -220,7 +220,7 @@ func (r *Response[Status]) raw() (contract.Response, error) {
 	for _, one := range r.Requirements {
 		if one.raw.Select.By == contract.ByLabelSelector {
 			var err error
-			if one.raw.Select.LabelSelector, err = schema.Encode(one.selector); err != nil {
+			if one.raw.Select.LabelSelector, err = jsondoc.Encode(one.selector); err != nil {
 				return contract.Response{}, Failed("requirement %s: %w", one.raw.ID, err)
 			}
 		}
@@ -232,7 +232,7 @@ func (r *Response[Status]) raw() (contract.Response, error) {
 }
 
 func encodeChild(child any) ([]byte, error) {
-	document, err := schema.Encode(child)
+	document, err := jsondoc.Encode(child)
 	if err != nil || !hasNulls(document) && !bytes.Contains(document, []byte(`"status":{`)) {
 		return document, err
 	}
@@ -243,7 +243,7 @@ func encodeChild(child any) ([]byte, error) {
 	if status, isObject := fields["status"].(map[string]any); isObject && isBlank(status) {
 		delete(fields, "status")
 	}
-	return schema.Encode(fields)
+	return jsondoc.Encode(fields)
 }
 
 // hasNulls tells whether an encoded document may have a field that is null.
@@ -254,13 +254,13 @@ func hasNulls(document []byte) bool {
 // object parses an object, without fields that are null: the API server drops them too, so sending them would make the object
 // differ from its live state in every reconcile.
 func object(document []byte) (map[string]any, error) {
-	value, err := schema.Tree(document)
+	value, err := jsondoc.Tree(document)
 	if err != nil {
 		return nil, err
 	}
 	fields, isObject := value.(map[string]any)
 	if !isObject {
-		return nil, fmt.Errorf("%s is not a JSON object", schema.Show(value))
+		return nil, fmt.Errorf("%s is not a JSON object", jsondoc.Show(document))
 	}
 	dropNulls(fields)
 	return fields, nil
@@ -300,7 +300,7 @@ func encodeStatus[Status any](status *Status, conditions []Condition) ([]byte, e
 	}
 	fields := map[string]any{}
 	if status != nil {
-		document, err := schema.Encode(status)
+		document, err := jsondoc.Encode(status)
 		if err != nil {
 			return nil, Failed("the status: %w", err)
 		}
@@ -314,5 +314,5 @@ func encodeStatus[Status any](status *Status, conditions []Condition) ([]byte, e
 	if len(conditions) > 0 {
 		fields["conditions"] = conditions
 	}
-	return schema.Encode(fields)
+	return jsondoc.Encode(fields)
 }

@@ -52,10 +52,9 @@ other: true
 
 func TestInvalidObjectIsDeniedAndTheFieldIsNamed(t *testing.T) {
 	for spec, message := range map[string]string{
-		`{image: "shop:1", replicas: 101}`:         "spec.replicas: 101 is not between 1 and 100",
-		`{replicas: 1}`:                            "spec.image: is required",
-		`{image: "shop:1", port: http}`:            `spec.port: "http" is not a whole number`,
-		`{image: "shop:1", resources: {cpu: "0"}}`: "spec.resources.cpu: 0 is not more than 0",
+		`{image: "shop:1", port: http}`:             `spec.port: "http" is not a whole number of 64 bits`,
+		`{image: "shop:1", resources: {cpu: many}}`: `spec.resources.cpu: "many" is not a quantity like 100m, 2 or 128Mi`,
+		`{image: "shop:1", resources: {cpu: "0"}}`:  "spec.resources.cpu: 0 is not more than 0",
 	} {
 		if verdict := create(spec); !verdict.Denied || verdict.Message != message {
 			t.Errorf("%s: %+v", spec, verdict)

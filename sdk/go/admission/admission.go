@@ -1,7 +1,7 @@
 // Package admission validates and defaults parents before they are stored.
 //
 // The host does not serve admission yet: it registers no webhook and never calls the review, which only windlasstest calls. In a
-// cluster the schema of the CRD and its CEL rules validate and default, and Reconcile must check the spec itself.
+// cluster the schema of the CRD and its CEL rules validate and default, and the host checks the spec before Reconcile.
 //
 // A program that imports this package exports the interface admission of the contract, and is of the world admitting-plugin.
 package admission
@@ -13,10 +13,11 @@ import (
 
 	windlass "windlass.dev/plugin"
 	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/defaults"
 	"windlass.dev/plugin/internal/guest"
 	"windlass.dev/plugin/internal/jsondoc"
+	"windlass.dev/plugin/internal/problem"
 	"windlass.dev/plugin/internal/reading"
-	"windlass.dev/plugin/internal/schema"
 )
 
 // Operation is the operation of a write.
@@ -54,7 +55,7 @@ type Request[Spec any] struct {
 	Groups []string
 
 	raw          contract.AdmissionRequest
-	schema       *schema.Schema
+	defaults     *defaults.Schema
 	configSchema []byte
 }
 
@@ -70,14 +71,14 @@ func Allow() Response {
 
 // Deny denies the write with the message of an error: windlass.Invalid, for example.
 func Deny(err error) Response {
-	field, message := schema.Split(err)
+	field, message := problem.Split(err)
 	return Response{contract.Verdict{Denied: true, Field: field, Message: message}}
 }
 
 // Replace allows the write, and this object is stored instead: a map, or whatever encodes as the JSON of the object. Only its spec,
 // labels and annotations may differ. An object that cannot be encoded denies the write.
 func Replace(object any) Response {
-	document, err := schema.Encode(object)
+	document, err := jsondoc.Encode(object)
 	if err != nil {
 		return Deny(fmt.Errorf("the object cannot be encoded: %w", err))
 	}
@@ -106,7 +107,7 @@ func Contract[Spec, Status any](plugin windlass.Plugin[Spec, Status], review fun
 		}
 		if resource, isCustom := plugin.Parent.(windlass.CustomResource); isCustom {
 			var err error
-			if request.schema, err = schema.OfCRD(resource.CRD); err != nil {
+			if request.defaults, err = defaults.OfCRD(resource.CRD); err != nil {
 				return Deny(fmt.Errorf("the CRD: %w", err)).raw
 			}
 		}
@@ -120,14 +121,15 @@ func (r *Request[Spec]) IsBeingDeleted() bool {
 	return r.Operation == Delete || jsondoc.At(r.raw.Object, "/metadata/deletionTimestamp") != nil
 }
 
-// Spec returns the spec of the object after the write, with the defaults of its type. The error names the field that is invalid, or
-// says that there is no object ([Delete]). [Deny] takes it.
+// Spec returns the spec of the object after the write, with the defaults of its type. The error names a field whose value is not one
+// of its type, or says that there is no object ([Delete]). [Deny] takes it. Bounds, patterns and required fields are not checked:
+// the API server does that after admission.
 func (r *Request[Spec]) Spec() (*Spec, error) {
 	spec := new(Spec)
 	if r.raw.Object == nil {
 		return nil, errors.New("the request has no object")
 	}
-	return spec, reading.Read(r.schema, specOf(r.raw.Object), "spec", spec)
+	return spec, reading.Read(r.defaults, specOf(r.raw.Object), "spec", spec)
 }
 
 // OldSpec returns the spec of the object before the write, as [Request.Spec]; nil for a new object.
@@ -136,7 +138,7 @@ func (r *Request[Spec]) OldSpec() (*Spec, error) {
 		return nil, nil
 	}
 	spec := new(Spec)
-	return spec, reading.Read(r.schema, specOf(r.raw.OldObject), "spec", spec)
+	return spec, reading.Read(r.defaults, specOf(r.raw.OldObject), "spec", spec)
 }
 
 // Object reads the object after the write into a value, as json.Unmarshal does. The error names the field that does not fit, or says
@@ -158,22 +160,19 @@ func (r *Request[Spec]) Config(into any) error {
 // WithDefaults allows the write, with all defaults of the spec's type filled in. Fields that the object has stay as they are.
 func (r *Request[Spec]) WithDefaults() Response {
 	given := specOf(r.raw.Object)
-	if r.schema == nil {
-		return Allow()
-	}
-	spec, err := r.schema.Complete(given, "spec")
+	spec, err := r.defaults.Fill(given)
 	switch {
 	case err != nil:
 		return Deny(err)
 	case bytes.Equal(spec, given):
 		return Allow()
 	}
-	object, err := schema.Tree(r.raw.Object)
+	object, err := jsondoc.Tree(r.raw.Object)
 	fields, isObject := object.(map[string]any)
 	if err != nil || !isObject {
 		return Deny(errors.New("the object is not a JSON object"))
 	}
-	if fields["spec"], err = schema.Tree(spec); err != nil {
+	if fields["spec"], err = jsondoc.Tree(spec); err != nil {
 		return Deny(err)
 	}
 	return Replace(fields)

@@ -17,13 +17,14 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	windlass "windlass.dev/plugin"
 	"windlass.dev/plugin/admission"
 	"windlass.dev/plugin/contract"
 	"windlass.dev/plugin/internal/host"
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/jsondoc"
 )
 
 // Prepared is a prepared call. Its methods change it and return it, so that they can be chained; [Prepared.Run] calls the plugin.
@@ -33,11 +34,14 @@ type Prepared struct {
 	input   host.Input
 	// hasClock: the plugin gets the time in its request.
 	hasClock bool
+	// invalid is why the host does not call the plugin with the parent; empty if it does.
+	invalid string
 }
 
 // Call prepares a call with this parent: a map ([YAML] reads one), or whatever encodes as the JSON of an object. A missing
-// metadata.uid becomes "uid". The spec is checked against the plugin's types, whatever the file of the CRD has. It panics if the
-// parent is not an object, or if the types have no schema, as all functions of this package do for values that cannot be encoded.
+// metadata.uid becomes "uid". The host's code checks the parent and fills in its defaults, by the plugin's types, whatever the file of
+// the CRD has. It panics if the parent is not an object, or if the types have no schema, as all functions of this package do for values
+// that cannot be encoded.
 func Call[Spec, Status any](plugin windlass.Plugin[Spec, Status], parent any) *Prepared {
 	fields := mapOf(parent)
 	metadata, _ := fields["metadata"].(map[string]any)
@@ -193,8 +197,11 @@ func (p *Prepared) Request() contract.Request {
 	return p.request
 }
 
-// call calls the plugin. The error is a [*windlass.Failure].
+// call calls the plugin, if the host would. The error is a [*windlass.Failure].
 func (p *Prepared) call() (response contract.Response, calls HostCalls, err error) {
+	if p.invalid != "" {
+		return response, calls, invalid(p.invalid)
+	}
 	var failure *contract.Failure
 	made := host.Run(p.input, func() { response, failure = p.plugin.Reconcile(p.request) })
 	return response, hostCalls(made), errorOf(failure)
@@ -203,7 +210,7 @@ func (p *Prepared) call() (response contract.Response, calls HostCalls, err erro
 // RunRaw calls the plugin as [Prepared.Run], and returns the untyped response of the contract, and the calls of the host's functions,
 // also those of a call that fails.
 func (p *Prepared) RunRaw() (contract.Response, HostCalls, error) {
-	if err := p.see(); err != nil {
+	if err := p.prepare(); err != nil {
 		return contract.Response{}, HostCalls{}, err
 	}
 	response, calls, err := p.call()
@@ -214,8 +221,8 @@ func (p *Prepared) RunRaw() (contract.Response, HostCalls, error) {
 }
 
 // Run calls the plugin. The error is a [*windlass.Failure], which [windlass.IsInvalid] examines, a [*Refused] with the host's sentence
-// if the host refuses the response, or another one if the program windlass is missing. Run may be called again: the calls get the same
-// request.
+// if the host refuses the response, or another one if the program windlass is missing. A parent that does not fit the schema is invalid
+// with the host's sentence, and the plugin is not called. Run may be called again: the calls get the same request.
 func (p *Prepared) Run() (*Response, error) {
 	raw, calls, err := p.RunRaw()
 	if err != nil {
@@ -250,6 +257,14 @@ func (p *Prepared) Run() (*Response, error) {
 func text(object map[string]any, field string) string {
 	value, _ := object[field].(string)
 	return value
+}
+
+// invalid is the failure of a parent with the host's sentence, which begins with the field.
+func invalid(sentence string) error {
+	if field, message, hasField := strings.Cut(sentence, ": "); hasField {
+		return windlass.Invalid(field, "%s", message)
+	}
+	return windlass.Invalid("", "%s", sentence)
 }
 
 // errorOf is nil for no failure.
@@ -423,7 +438,7 @@ func mapOf(object any) map[string]any {
 }
 
 func parsed(document []byte) map[string]any {
-	value, err := schema.Tree(document)
+	value, err := jsondoc.Tree(document)
 	if err != nil {
 		panic(fmt.Sprintf("%s: %v", document, err))
 	}
@@ -435,7 +450,7 @@ func parsed(document []byte) map[string]any {
 }
 
 func encode(value any) []byte {
-	document, err := schema.Encode(value)
+	document, err := jsondoc.Encode(value)
 	if err != nil {
 		panic(err)
 	}

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	windlass "windlass.dev/plugin"
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/jsondoc"
 )
 
 // CRD compares the CRD that follows from a plugin's types and its [windlass.CustomResource] with a file: the one that the plugin
@@ -93,8 +93,8 @@ func isUpdate() bool {
 }
 
 func isSameJSON(a, b []byte) bool {
-	one, errOne := schema.Tree(a)
-	other, errOther := schema.Tree(b)
+	one, errOne := jsondoc.Tree(a)
+	other, errOther := jsondoc.Tree(b)
 	return errOne == nil && errOther == nil && reflect.DeepEqual(one, other)
 }
 

@@ -156,8 +156,10 @@ func TestTypeWithoutSchemaIsAnError(t *testing.T) {
 		"default": reflect.TypeFor[struct {
 			A int `json:"a" default:"one"`
 		}](),
-		"is not between": reflect.TypeFor[struct {
-			A int `json:"a" default:"5" minimum:"1" maximum:"2"`
+		"default: the value.b: 5 is not a string": reflect.TypeFor[struct {
+			A struct {
+				B string `json:"b"`
+			} `json:"a" default:"{\"b\": 5}"`
 		}](),
 	} {
 		if schema, err := newGenerator().of(of); err == nil || !strings.Contains(err.Error(), message) {
@@ -214,7 +216,7 @@ func TestEnumMayHaveCharactersOfHTML(t *testing.T) {
 		}
 	}
 	_, err := Call(teams, YAML(`{metadata: {name: a}, spec: {team: Q}}`)).Run()
-	if err == nil || err.Error() != `spec.team: "Q" is not one of "R&D", "<Q>"` {
+	if err == nil || err.Error() != `spec.team: unsupported value "Q"; supported are "R&D", "<Q>"` {
 		t.Error(err)
 	}
 }
@@ -306,7 +308,7 @@ at: 2030-01-02T03:04:05Z
 		"one": "children:\n  - apiVersion: v1\n    data:\n      at: \"2030-01-02T03:04:05Z\"\n      related: 1\n      replicas: 3\n" +
 			"      version: \"1.10\"\n    kind: ConfigMap\n    metadata:\n      name: a\n",
 		"two":   "keep: all\nrequeueMs: 1000\nwaiting: waits for the end (leftSelector)\n",
-		"three": "invalid: 'spec.replicas: is required'\n",
+		"three": "invalid: 'spec.replicas: required, and missing'\n",
 	} {
 		if text, err := os.ReadFile(filepath.Join(folder, name+".answer.yaml")); err != nil || string(text) != expected {
 			t.Errorf("%s (%v):\n%s", name, err, text)

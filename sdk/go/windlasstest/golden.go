@@ -23,8 +23,8 @@ import (
 // Option is an option of [Golden].
 type Option uint8
 
-// Shared is for a folder of cases that plugins in several languages share. Each language phrases an invalid value differently,
-// so of an invalid response only the field is compared. Expected responses are not written, not even with UPDATE_EXPECT=1.
+// Shared is for a folder of cases that plugins in several languages share. Each language phrases differently what the plugin itself
+// refuses, so of an invalid response only the field is compared. Expected responses are not written, not even with UPDATE_EXPECT=1.
 const Shared Option = 1
 
 // caseFile is a request.

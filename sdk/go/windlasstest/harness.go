@@ -25,6 +25,8 @@ func (r *Refused) Error() string { return r.Message }
 // answer is what the host makes of a call.
 type answer struct {
 	Refused  string
+	Invalid  string
+	Parent   json.RawMessage
 	Children []told
 	Related  map[string][]told
 }
@@ -41,8 +43,13 @@ func (p *Prepared) ask(response map[string]any) (answer, error) {
 		objects := append([]json.RawMessage{}, related[one.ID]...) // Not nil, which would be null.
 		related[one.ID] = append(objects, documents(one.Objects)...)
 	}
+	phase := "sync"
+	if p.request.Finalizing != nil {
+		phase = "finalize"
+	}
 	question := map[string]any{
 		"descriptor": descriptorOf(p.plugin.Describe()),
+		"phase":      phase,
 		"parent":     json.RawMessage(p.request.Parent),
 		"children":   documents(p.request.Children),
 		"related":    related,
@@ -81,33 +88,22 @@ func harness(question []byte) ([]byte, error) {
 	return output, nil
 }
 
-// see sets the readiness of the objects of the request that the test has not set.
-func (p *Prepared) see() error {
-	isUnset := hasUnset(p.request.Children)
-	for _, one := range p.request.Related {
-		isUnset = isUnset || hasUnset(one.Objects)
-	}
-	if !isUnset {
-		return nil
-	}
+// prepare does what the host does before a call: it checks the parent, fills in its defaults, and sets the readiness of the objects of
+// the request that the test has not set.
+func (p *Prepared) prepare() error {
 	read, err := p.ask(nil)
 	if err != nil {
 		return err
+	}
+	p.invalid = read.Invalid
+	if read.Parent != nil {
+		p.request.Parent = read.Parent
 	}
 	set(p.request.Children, read.Children)
 	for _, one := range p.request.Related {
 		read.Related[one.ID] = set(one.Objects, read.Related[one.ID])
 	}
 	return nil
-}
-
-func hasUnset(objects []contract.Observed) bool {
-	for _, object := range objects {
-		if object.Readiness.State == contract.ReadinessUnknown {
-			return true
-		}
-	}
-	return false
 }
 
 // set sets the readiness of objects, and returns what is told of others.

@@ -3,6 +3,8 @@ package windlasstest
 import (
 	"encoding/json"
 	"errors"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -79,4 +81,85 @@ func TestTestWithoutTheProgramFailsAndSaysHowToGetIt(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "run cargo install --locked --path host/cli in the repository of Windlass, or set the environment variable WINDLASS to its path") {
 		t.Error(err)
 	}
+}
+
+// bounded is a spec with bounds and defaults.
+type bounded struct {
+	Replicas int               `json:"replicas" default:"1" minimum:"1" maximum:"9"`
+	Name     string            `json:"name" is:"dns-label"`
+	Limits   limits            `json:"limits" default:"{}"`
+	Labels   map[string]string `json:"labels,omitempty" maxProperties:"1"`
+}
+
+type limits struct {
+	CPU   windlass.Quantity `json:"cpu" default:"100m"`
+	Ratio json.Number       `json:"ratio,omitempty"`
+}
+
+// seeing is a call of a plugin that hands out the spec that it sees.
+func seeing(spec string, see func(bounded)) *Prepared {
+	of := windlass.Plugin[bounded, struct{}]{
+		Name: "test", Version: "1.2.3", Finalizes: true,
+		Parent: windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Test"},
+		Reconcile: func(r *windlass.Request[bounded, struct{}]) (*windlass.Response[struct{}], error) {
+			see(r.Spec)
+			return &windlass.Response[struct{}]{Finalized: r.IsFinalizing()}, nil
+		},
+	}
+	return Call(of, YAML(`{metadata: {name: a}, spec: `+spec+`}`))
+}
+
+func TestParentThatDoesNotFitIsInvalidWithTheSentenceOfTheHostAndThePluginIsNotCalled(t *testing.T) {
+	for spec, sentence := range map[string]string{
+		`{name: a, replicas: 12}`:         "spec.replicas: 12 is more than the maximum 9",
+		`{}`:                              "spec.name: required, and missing",
+		`{name: a, replicas: three}`:      "spec.replicas: must be of type integer, and is a string",
+		`{name: a, labels: {b: c, d: e}}`: "spec.labels: 2 fields, and at most 1 are allowed",
+		`{replicas: 12, limits: {cpu: [1]}}`: "spec.name: required, and missing; spec.limits.cpu: must be an integer or a string, and is an array; " +
+			"spec.replicas: 12 is more than the maximum 9",
+	} {
+		prepared := seeing(spec, func(bounded) { t.Errorf("%s: the plugin is called", spec) })
+		for range 2 {
+			if _, err := prepared.Run(); !windlass.IsInvalid(err) || err.Error() != sentence {
+				t.Errorf("%s: %v", spec, err)
+			}
+		}
+	}
+	called := false
+	answer, err := seeing(`{replicas: 12}`, func(seen bounded) { called = seen.Replicas == 12 }).Finalize().Run()
+	if err != nil || !called || !answer.Finalized {
+		t.Errorf("a clean-up is not called with any spec: %v", err)
+	}
+}
+
+func TestPluginSeesTheDefaultsThatTheHostFillsIn(t *testing.T) {
+	whole := bounded{Replicas: 1, Name: "a", Limits: limits{CPU: windlass.MustQuantity("100m"), Ratio: "0.10000000000000000000001"}}
+	const spec = `{name: a, replicas: null, limits: {ratio: 0.10000000000000000000001}}`
+	for name, prepared := range map[string]func(func(bounded)) *Prepared{
+		"reconcile": func(see func(bounded)) *Prepared { return seeing(spec, see) },
+		"finalize":  func(see func(bounded)) *Prepared { return seeing(spec, see).Finalize() },
+	} {
+		var seen []bounded
+		call := prepared(func(spec bounded) { seen = append(seen, spec) })
+		for range 2 {
+			if _, err := call.Run(); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if !reflect.DeepEqual(seen, []bounded{whole, whole}) {
+			t.Errorf("%s: %+v", name, seen)
+		}
+	}
+}
+
+func TestGoldenCaseOfAnInvalidParentHasTheSentenceOfTheHost(t *testing.T) {
+	folder := t.TempDir()
+	write(t, filepath.Join(folder, "one.yaml"), "{description: One, parent: {metadata: {name: a}, spec: {replicas: three}}}")
+	write(t, filepath.Join(folder, "one.answer.yaml"), "invalid: 'spec.replicas: must be of type integer, and is a string'\n")
+	never := plugin
+	never.Reconcile = func(*windlass.Request[little, struct{}]) (*windlass.Response[struct{}], error) {
+		t.Error("the plugin is called")
+		return &windlass.Response[struct{}]{}, nil
+	}
+	Golden(t, never, folder)
 }

@@ -15,7 +15,9 @@ import (
 	"strings"
 
 	windlass "windlass.dev/plugin"
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/defaults"
+	"windlass.dev/plugin/internal/jsondoc"
+	"windlass.dev/plugin/internal/reading"
 )
 
 type object = map[string]any
@@ -68,7 +70,7 @@ var known = map[string]func() object{
 // quantity is the schema that controller-gen writes. The API server estimates the cost of CEL rules by maxLength: without it, a
 // rule on a list of quantities is rejected.
 func quantity() object {
-	return object{intOrString: true, "maxLength": 64, "pattern": schema.Quantity}
+	return object{intOrString: true, "maxLength": 64, "pattern": quantityPattern}
 }
 
 func moment() object {
@@ -236,16 +238,16 @@ func keywords(property object, field reflect.StructField) error {
 		}
 	}
 	if name, isSet := tag.Lookup("is"); isSet {
-		named, isKnown := schema.Names[name]
+		rule, isKnown := namedRules[name]
 		if !isKnown {
 			return fmt.Errorf("is: %q is neither image nor dns-label nor dns-subdomain", name)
 		}
-		property["pattern"] = named.Pattern
-		if named.MinLength > 0 {
-			property["minLength"] = named.MinLength
+		property["pattern"] = rule.pattern
+		if rule.minLength > 0 {
+			property["minLength"] = rule.minLength
 		}
-		if _, isSet := property["maxLength"]; named.MaxLength > 0 && !isSet {
-			property["maxLength"] = named.MaxLength
+		if _, isSet := property["maxLength"]; rule.maxLength > 0 && !isSet {
+			property["maxLength"] = rule.maxLength
 		}
 	}
 	if pattern, isSet := tag.Lookup("pattern"); isSet {
@@ -283,7 +285,7 @@ func keywords(property object, field reflect.StructField) error {
 		if err != nil {
 			return fmt.Errorf("default: %w", err)
 		}
-		if property["default"], err = whole(property, value); err != nil {
+		if property["default"], err = whole(property, value, field.Type); err != nil {
 			return fmt.Errorf("default: %w", err)
 		}
 	}
@@ -295,20 +297,21 @@ func literal(property object, text string) (any, error) {
 	if property["type"] == "string" || property[intOrString] == true {
 		return text, nil
 	}
-	value, err := schema.Tree([]byte(text))
+	value, err := jsondoc.Tree([]byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("%q is not JSON: %w", text, err)
 	}
 	return value, nil
 }
 
-// whole is a default with the defaults inside it: the API server does not show these in kubectl explain.
-func whole(property object, value any) (any, error) {
+// whole is a default of a type with the defaults inside it: the API server does not show these in kubectl explain. Whether it is within
+// the bounds of its field is told by the host's code, when a test leaves the field out, and by the API server.
+func whole(property object, value any, of reflect.Type) (any, error) {
 	text, err := json.Marshal(property)
 	if err != nil {
 		return nil, err
 	}
-	of, err := schema.Parse(text)
+	schema, err := defaults.Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -316,10 +319,13 @@ func whole(property object, value any) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if document, err = of.Complete(document, "the value"); err != nil {
+	if document, err = schema.Fill(document); err != nil {
 		return nil, err
 	}
-	return schema.Tree(document)
+	if err := reading.Decode(document, "the value", reflect.New(of).Interface()); err != nil {
+		return nil, err
+	}
+	return jsondoc.Tree(document)
 }
 
 func rules(rules []windlass.Rule) []object {

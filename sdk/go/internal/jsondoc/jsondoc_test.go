@@ -2,6 +2,8 @@ package jsondoc
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 )
 
@@ -49,36 +51,40 @@ func TestTruncatedDocumentEndsTheSearch(t *testing.T) {
 			if found := At([]byte(document), pointer); found != nil {
 				t.Errorf("%s %s: %s", document, pointer, found)
 			}
-			Locate([]byte(document), 99)
+			for range Members([]byte(document)) {
+				continue
+			}
 		}
 	}
 }
 
-func TestPathNamesTheInvalidValue(t *testing.T) {
-	type item struct {
-		Name string `json:"name"`
-	}
-	for document, expected := range map[string]string{
-		`{"number": "1"}`:                              "number",
-		`{"list": [{"name": "a"}, {"name": 1}]}`:       "list[1].name",
-		`{"list": [{"name": "a"}, "b"]}`:               "list[1]",
-		`{"list": {}}`:                                 "list",
-		`{"map": {"a": 1, "b.c": "x"}}`:                "map.b.c",
-		`{"matrix": [[], [1, 2], [1, 2, "3"]]}`:        "matrix[2][2]",
-		"{\n  \"list\": [\n    {\"name\": true}\n  ]}": "list[0].name",
+func TestMembersAreThoseOfTheContainerAlone(t *testing.T) {
+	for container, expected := range map[string]string{
+		` {"a" : 1, "b\"": {"c": [2]}, "d":"},"} `: `"a"=1 "b\""={"c": [2]} "d"="}," `,
+		`[ [1, 2], {} , null]`:                     `=[1, 2] ={} =null `,
+		`{}`:                                       "",
+		`"text"`:                                   "",
 	} {
-		var into struct {
-			Number int            `json:"number"`
-			List   []item         `json:"list"`
-			Map    map[string]int `json:"map"`
-			Matrix [][]int        `json:"matrix"`
+		var found strings.Builder
+		for name, value := range Members([]byte(container)) {
+			fmt.Fprintf(&found, "%s=%s ", name, value)
 		}
-		err, isType := json.Unmarshal([]byte(document), &into).(*json.UnmarshalTypeError)
-		if !isType {
-			t.Fatalf("%s: no error of a type", document)
+		if found.String() != expected {
+			t.Errorf("%s: %s", container, found.String())
 		}
-		if path, _ := Locate([]byte(document), int(err.Offset)); path != expected {
-			t.Errorf("%s: %q, expected %q (offset %d)", document, path, expected, err.Offset)
-		}
+	}
+}
+
+func TestDocumentsAreReadAndWrittenExactly(t *testing.T) {
+	const text = `{"a":0.10,"b":12345678901234567890,"c":"<&>"}`
+	value, err := Tree([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if written, err := Encode(value); err != nil || string(written) != text {
+		t.Errorf("%s (%v)", written, err)
+	}
+	if _, err := Tree([]byte("{} {}")); err == nil {
+		t.Error("two values are one document")
 	}
 }

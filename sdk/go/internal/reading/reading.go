@@ -9,23 +9,23 @@ import (
 	"reflect"
 	"strings"
 
+	"windlass.dev/plugin/internal/defaults"
 	"windlass.dev/plugin/internal/jsondoc"
-	"windlass.dev/plugin/internal/schema"
+	"windlass.dev/plugin/internal/problem"
 )
 
-// Read checks a document, fills in its defaults, and decodes it.
-func Read(of *schema.Schema, document []byte, root string, into any) (err error) {
-	if of != nil {
-		if document, err = of.Complete(document, root); err != nil {
-			return err
-		}
+// Read fills in the defaults of a document, and decodes it.
+func Read(of *defaults.Schema, document []byte, root string, into any) error {
+	document, err := of.Fill(document)
+	if err != nil {
+		return problem.At(root, "%w", err)
 	}
 	return Decode(document, root, into)
 }
 
 // Config reads a Plugin's spec.config; without one, {} is read.
 func Config(configSchema, config []byte, into any) error {
-	of, err := schema.Parse(configSchema)
+	of, err := defaults.Parse(configSchema)
 	if err != nil {
 		return fmt.Errorf("ConfigSchema: %w", err)
 	}
@@ -49,27 +49,18 @@ func Decode(document []byte, root string, into any) error {
 	if err == nil {
 		return nil
 	}
-	mismatch, isMismatch := errors.AsType[*json.UnmarshalTypeError](err)
-	if !isMismatch {
-		return schema.At(root, "%w", err)
+	if _, isMisuse := errors.AsType[*json.InvalidUnmarshalError](err); isMisuse || !json.Valid(document) {
+		return problem.At(root, "%w", err)
 	}
-	field, value := jsondoc.Locate(document, int(mismatch.Offset))
-	field = strings.Trim(root+"."+field, ".")
-	return schema.At(field, "%s is not %s", quote(value), noun(mismatch.Type))
-}
-
-// quote shows a JSON value in a message.
-func quote(value []byte) string {
-	switch text := strings.TrimSpace(string(value)); {
-	case strings.HasPrefix(text, "{"):
-		return "an object"
-	case strings.HasPrefix(text, "["):
-		return "a list"
-	case len(text) > 100:
-		return "a long text"
-	default:
-		return text
+	of := reflect.TypeOf(into).Elem()
+	wrong := narrow(culprit{"", document, err}, func(document string) error {
+		return Unmarshal([]byte(document), reflect.New(of).Interface())
+	})
+	field := strings.Trim(root+wrong.path, ".")
+	if mismatch, isMismatch := errors.AsType[*json.UnmarshalTypeError](wrong.err); isMismatch {
+		return problem.At(field, "%s is not %s", jsondoc.Show(wrong.value), noun(mismatch.Type))
 	}
+	return problem.At(field, "%w", wrong.err)
 }
 
 // noun names a type of Go for users.

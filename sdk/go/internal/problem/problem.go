@@ -1,4 +1,5 @@
-package schema
+// Package problem has errors that name a field.
+package problem
 
 import (
 	"errors"

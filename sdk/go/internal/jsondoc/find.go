@@ -1,8 +1,10 @@
-// Package jsondoc finds values in JSON documents without parsing what lies beside them.
+// Package jsondoc finds values in JSON documents without parsing what lies beside them, and reads and writes whole documents
+// without changing a number or a character.
 package jsondoc
 
 import (
 	"encoding/json"
+	"iter"
 	"strconv"
 	"strings"
 )
@@ -74,43 +76,26 @@ func text(name []byte) string {
 	return decoded
 }
 
-// Locate names the innermost value before an offset, as users write it (env[1].name), and returns its text.
-func Locate(document []byte, offset int) (name string, value []byte) {
-	var path strings.Builder
-	for {
-		cursor := cursor{text: document}
+// Members are the values of an object with their names in quotes, or the items of a list without names. Other values have none.
+func Members(container []byte) iter.Seq2[[]byte, []byte] {
+	return func(yield func(name, value []byte) bool) {
+		cursor := cursor{text: container}
 		first := cursor.peek()
-		if first != '{' && first != '[' || cursor.at >= offset {
-			return path.String(), document
+		if first != '{' && first != '[' {
+			return
 		}
 		cursor.at++
-		index := 0
 		for {
 			var name []byte
 			if first == '{' {
 				if name = cursor.value(); name == nil {
-					return path.String(), document
+					return
 				}
 			}
-			cursor.peek()
-			start := cursor.at
 			value := cursor.value()
-			if value == nil {
-				return path.String(), document
+			if value == nil || !yield(name, value) {
+				return
 			}
-			if offset <= cursor.at {
-				if first == '[' {
-					path.WriteString("[" + strconv.Itoa(index) + "]")
-				} else {
-					if path.Len() > 0 {
-						path.WriteByte('.')
-					}
-					path.WriteString(text(name))
-				}
-				document, offset = value, offset-start
-				break
-			}
-			index++
 		}
 	}
 }
