@@ -11,8 +11,8 @@ use windlass_plugin::kinds::ConfigMap;
 use windlass_plugin::raw::Metric;
 use windlass_plugin::{
     ChildOptions, ChildRef, ConditionStatus, CustomResource, Descriptor, Event, Failure, FinalizeCause, Kind,
-    Readiness, ReadyMeans, Reconciler, Request, Requirement, Response, Unread, UpdateStrategy, Value, checks, clock,
-    json, log, measure, random, span,
+    Readiness, ReadyMeans, Reconciler, Request, Requirement, Response, Unread, UpdateStrategy, Value, clock, json, log,
+    measure, random, span,
 };
 
 /// What the probe does.
@@ -262,7 +262,6 @@ impl Reconciler for Probe {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let spec = &request.spec;
-        checks::range("spec.children", spec.children, 0..=1000)?;
         if let Some((kind, message)) = spec.fail.as_deref().and_then(|fail| fail.split_once(": ")) {
             match kind {
                 "invalid" => return Err(Failure::invalid_field("spec.fail", message)),

@@ -5,18 +5,19 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
 
-use super::structural::{fill_in, object, of_definition, problems_of_stored};
+use super::structural::{fill_in, of_definition, problems_of_stored, property};
 use crate::contract::{Descriptor, Parent};
 
-/// Fields of a parent that every kind has: the API server alone validates them.
-const OF_ALL_KINDS: [&str; 4] = ["apiVersion", "kind", "metadata", "status"];
-
-/// The schema of the parents of a component.
+/// The schema of the spec of a component's parents. Other fields of a parent are validated by the API server alone.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ParentSchema(Value);
+pub struct ParentSchema {
+    spec: Value,
+    is_required: bool,
+}
 
 /// A parent by its schema.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,41 +28,62 @@ pub struct Checked {
     pub problems: Vec<String>,
 }
 
+/// The part of a parent that is checked.
+#[derive(Deserialize)]
+struct Written<'a> {
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+}
+
 impl ParentSchema {
-    /// The schema in the CRD of a descriptor; `None` if it has none.
+    /// The schema in the CRD of a descriptor; `None` if it has none of the spec.
     pub fn of(descriptor: &Descriptor) -> Option<Self> {
         let Parent::Custom(definition) = &descriptor.parent else { return None };
         let definition: Value = serde_json::from_slice(definition).ok()?;
-        let mut schema = compact(of_definition(&definition)?);
-        let is_checked = |name: &str| !OF_ALL_KINDS.contains(&name);
-        schema.get_mut("properties")?.as_object_mut()?.retain(|name, _| is_checked(name));
-        if let Some(required) = schema.get_mut("required").and_then(Value::as_array_mut) {
-            required.retain(|name| name.as_str().is_some_and(is_checked));
-        }
-        Some(Self(schema))
+        let schema = of_definition(&definition)?;
+        let required = schema.get("required").and_then(Value::as_array);
+        let is_required = required.is_some_and(|names| names.iter().any(|name| name == "spec"));
+        Some(Self { spec: compact(property(schema, "spec")?), is_required })
     }
 
     /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written.
     pub fn check(&self, parent: &[u8]) -> Checked {
-        let Ok(written) = serde_json::from_slice::<BTreeMap<String, &RawValue>>(parent) else {
-            return Checked::default();
-        };
-        let is_checked = |name: &str| object(&self.0, "properties").is_some_and(|fields| fields.contains_key(name));
-        let fields = written.iter().filter(|(name, _)| is_checked(name));
-        let fields = fields.map(|(name, field)| Ok((name.clone(), serde_json::from_str(field.get())?)));
-        let Ok(before) = fields.collect::<serde_json::Result<Map<_, _>>>().map(Value::Object) else {
-            return Checked::default();
-        };
-        let mut after = before.clone();
-        fill_in(&self.0, &mut after);
-        let problems = problems_of_stored(&self.0, &after);
-        let completed = (before != after).then(|| {
-            let mut text = Vec::with_capacity(parent.len());
-            write_object(&written, &before, &after, &mut text);
-            text
-        });
-        Checked { completed, problems }
+        let Ok(Written { spec }) = serde_json::from_slice(parent) else { return Checked::default() };
+        let read = |spec: &RawValue| serde_json::from_str::<Value>(spec.get());
+        let Some(Ok(mut completed)) = spec.map(read) else { return self.check_without_spec(parent) };
+        let is_changed = fill_in(&self.spec, &mut completed);
+        Checked {
+            problems: problems_of_stored(&self.spec, &completed, "spec"),
+            completed: is_changed.then(|| with_spec(parent, &completed)).flatten(),
+        }
     }
+
+    /// A spec that has a default need not be there.
+    fn check_without_spec(&self, parent: &[u8]) -> Checked {
+        match self.spec.get("default") {
+            Some(default) => {
+                let mut spec = default.clone();
+                fill_in(&self.spec, &mut spec);
+                Checked { completed: with_spec(parent, &spec), problems: Vec::new() }
+            }
+            None if self.is_required => {
+                Checked { completed: None, problems: vec!["spec: required, and missing".to_owned()] }
+            }
+            None => Checked::default(),
+        }
+    }
+}
+
+/// A parent with another spec; `None` if it cannot be read.
+fn with_spec(parent: &[u8], spec: &Value) -> Option<Vec<u8>> {
+    let mut fields: BTreeMap<String, &RawValue> = serde_json::from_slice(parent).ok()?;
+    let written = fields.remove("spec");
+    let before = written.and_then(|written| serde_json::from_str(written.get()).ok()).unwrap_or_default();
+    let mut text = Vec::with_capacity(parent.len());
+    write(written.unwrap_or(RawValue::NULL), &before, spec, &mut text);
+    let spec = RawValue::from_string(String::from_utf8(text).ok()?).ok()?;
+    fields.insert("spec".to_owned(), &spec);
+    serde_json::to_vec(&fields).ok()
 }
 
 /// A schema without what no check needs: hundreds of components are loaded at once.

@@ -17,18 +17,23 @@ pub fn of_definition(definition: &Value) -> Option<&Value> {
     storage_of(definition)?.pointer("/schema/openAPIV3Schema")
 }
 
-/// Fills in the defaults of missing fields, and removes null from fields that are not nullable.
-pub fn fill_in(schema: &Value, value: &mut Value) {
+/// Fills in the defaults of missing fields, and removes null from fields that are not nullable. Returns whether it changed the value.
+pub fn fill_in(schema: &Value, value: &mut Value) -> bool {
+    let mut is_changed = false;
     if let Value::Object(fields) = value {
+        let count = fields.len();
         let is_missing = |name: &str| property(schema, name).is_some_and(|field| !is_true(field, "nullable"));
         fields.retain(|name, field| !(field.is_null() && is_missing(name)));
+        is_changed = fields.len() < count;
         for (name, property) in object(schema, "properties").into_iter().flatten() {
             if let Some(default) = property.get("default").filter(|_| !fields.contains_key(name)) {
                 fields.insert(name.clone(), default.clone());
+                is_changed = true;
             }
         }
     }
-    for_each_inside(schema, value, fill_in);
+    for_each_inside(schema, value, |schema, value| is_changed |= fill_in(schema, value));
+    is_changed
 }
 
 /// Removes the fields that the schema does not have.
@@ -40,7 +45,7 @@ pub fn prune(schema: &Value, value: &mut Value) {
 }
 
 /// Calls `act` with each field or item of a value, and its schema, if it has one.
-fn for_each_inside(schema: &Value, value: &mut Value, act: fn(&Value, &mut Value)) {
+fn for_each_inside(schema: &Value, value: &mut Value, mut act: impl FnMut(&Value, &mut Value)) {
     match value {
         Value::Object(fields) => {
             for (name, field) in fields {

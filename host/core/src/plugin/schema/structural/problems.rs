@@ -46,11 +46,11 @@ pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     found.into_lines()
 }
 
-/// The problems of fields of a parent that the API server has stored, by the schema that its component declares. The cluster's schema may
+/// The problems of a part of a parent that the API server has stored, by the schema that its component declares. The cluster's schema may
 /// have more fields, so that unknown ones are accepted; in doubt, there is no problem.
-pub fn problems_of_stored(schema: &Value, fields: &Value) -> Vec<String> {
+pub fn problems_of_stored(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Problems { rules: Rules::Stored, is_open: true, ..Problems::default() };
-    found.check(schema, fields, "");
+    found.check(schema, value, path);
     if found.steps > STEPS_MAX { Vec::new() } else { found.into_lines() }
 }
 
