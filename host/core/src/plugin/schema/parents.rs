@@ -4,19 +4,28 @@
 //! schema, and the schema of the cluster older than the component.
 
 use std::collections::BTreeMap;
+use std::hash::BuildHasher as _;
 
+use hashbrown::DefaultHashBuilder;
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::structural::{fill_in, of_definition, problems_of_stored, property};
 use crate::contract::{Descriptor, Parent};
+use crate::value::bounded::{LruCache, bounded};
+
+/// Number of specs of a component that are known to fit: most calls are for a change of a child, with the spec of the call before.
+const KNOWN_MAX: usize = 1024;
 
 /// The schema of the spec of a component's parents. Other fields of a parent are validated by the API server alone.
-#[derive(Debug, Clone, PartialEq)]
 pub struct ParentSchema {
     spec: Value,
     is_required: bool,
+    /// Hashes of specs that fit and have all defaults.
+    known: Mutex<LruCache<u64, ()>>,
+    hasher: DefaultHashBuilder,
 }
 
 /// A parent by its schema.
@@ -43,19 +52,28 @@ impl ParentSchema {
         let schema = of_definition(&definition)?;
         let required = schema.get("required").and_then(Value::as_array);
         let is_required = required.is_some_and(|names| names.iter().any(|name| name == "spec"));
-        Some(Self { spec: compact(property(schema, "spec")?), is_required })
+        let spec = compact(property(schema, "spec")?);
+        Some(Self { spec, is_required, known: Mutex::new(bounded(KNOWN_MAX)), hasher: DefaultHashBuilder::default() })
     }
 
     /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written.
     pub fn check(&self, parent: &[u8]) -> Checked {
         let Ok(Written { spec }) = serde_json::from_slice(parent) else { return Checked::default() };
-        let read = |spec: &RawValue| serde_json::from_str::<Value>(spec.get());
-        let Some(Ok(mut completed)) = spec.map(read) else { return self.check_without_spec(parent) };
+        let Some(spec) = spec else { return self.check_without_spec(parent) };
+        let hash = self.hasher.hash_one(spec.get());
+        if self.known.lock().get(&hash).is_some() {
+            return Checked::default();
+        }
+        let Ok(mut completed) = serde_json::from_str(spec.get()) else { return Checked::default() };
         let is_changed = fill_in(&self.spec, &mut completed);
-        Checked {
+        let checked = Checked {
             problems: problems_of_stored(&self.spec, &completed, "spec"),
             completed: is_changed.then(|| with_spec(parent, &completed)).flatten(),
+        };
+        if checked == Checked::default() {
+            self.known.lock().put(hash, ());
         }
+        checked
     }
 
     /// A spec that has a default need not be there.
@@ -228,6 +246,21 @@ mod tests {
     }
 
     #[test]
+    fn spec_that_fitted_before_says_nothing_about_another() {
+        let schema = schema();
+        let parent = |version: u32, replicas: u32| {
+            format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"spec":{{"image":"a","replicas":{replicas}}}}}"#)
+        };
+        for (version, replicas, problems) in [(1, 9, 0), (2, 9, 0), (3, 10, 1), (4, 10, 1), (5, 9, 0)] {
+            assert_eq!(
+                schema.check(parent(version, replicas).as_bytes()).problems.len(),
+                problems,
+                "version {version}"
+            );
+        }
+    }
+
+    #[test]
     fn defaults_are_filled_in_and_everything_else_stays_as_it_is_written() {
         let spec = r#"{"image":"a","any":1234567890123456789012,"parts":[{"size":1.50e0,"kind":null},{"kind":"b"}],"replicas":null}"#;
         let completed = checked(spec).completed.expect("a completed parent");
@@ -240,7 +273,7 @@ mod tests {
     #[test]
     fn component_for_an_existing_kind_has_no_schema_and_malformed_json_is_left_to_the_plugin() {
         let existing = Parent::Existing(Gvk::from_api_version("v1", "Namespace"));
-        assert_eq!(ParentSchema::of(&Descriptor::about("a", "1.0.0", existing)), None);
+        assert!(ParentSchema::of(&Descriptor::about("a", "1.0.0", existing)).is_none());
         assert_eq!(schema().check(b"{"), Checked::default());
     }
 }
