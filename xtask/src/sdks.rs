@@ -10,7 +10,8 @@ use crate::run::{root, run, windlass};
 use crate::{npm, references, venv};
 
 /// Go modules with tests.
-const GO: [&str; 4] = ["sdk/go", "plugins/echo/go", "plugins/myapp/go", "host/conformance/probe/go"];
+const GO: [&str; 5] =
+    ["sdk/go", "plugins/echo/go", "plugins/myapp/go", "plugins/postgres/go", "host/conformance/probe/go"];
 /// npm packages with tests. The SDK comes first: the plugins use its packages.
 const JS: [&str; 2] = ["sdk/js", "plugins/echo/js"];
 /// Folders with tests in Python.

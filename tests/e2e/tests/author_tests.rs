@@ -44,14 +44,16 @@ const PROBES: [&str; 5] =
 /// The ports of Echo to other languages.
 const ECHOES: [&str; 4] = ["languages/echo-go", "languages/echo-js", "languages/echo-python", "languages/echo-zig"];
 
-/// The plugins that ship with Windlass.
-const SHIPPED: [&str; 5] = ["echo", "myapp", "application", "mysqlcluster", "namespaceguard"];
+/// The plugins that ship with Windlass: their components.
+const SHIPPED: [&str; 6] =
+    ["echo", "myapp", "application", "mysqlcluster", "namespaceguard", "languages/postgres-go"];
 
 fn path(name: &str) -> String {
     guest(name).to_string_lossy().into_owned()
 }
 
-fn cases(plugin: &str) -> PathBuf {
+fn cases(component: &str) -> PathBuf {
+    let plugin = if component == "languages/postgres-go" { "postgres" } else { component };
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins").join(plugin).join("cases")
 }
 

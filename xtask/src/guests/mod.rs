@@ -23,8 +23,8 @@ use windlass_testbed::tools::{
 /// Flags: what to build.
 #[derive(Debug, Clone, Default, clap::Args)]
 pub struct Options {
-    /// Build only the plugins in plugins/ and the variants of Echo, not the other guests of the tests. Needs neither Go
-    /// nor Node.js nor Python
+    /// Build only the plugins in plugins/ and the variants of Echo, not the other guests of the tests. Needs neither
+    /// Node.js nor Python
     #[arg(long)]
     pub plugins_only: bool,
     /// Build only the guests with these names, as in `echo,never-finalizes,probe-go`, and leave the other components
@@ -72,8 +72,9 @@ pub fn build(options: &Options) -> Result<Vec<Guest>> {
             let guest = component::assemble(&text, &path);
             guests.push(guest.with_context(|| format!("{} is not valid WebAssembly text", text.display()))?);
         }
-        guests.extend(languages::build(&root, &folder.join("languages"), |_| true)?);
     }
+    let is_chosen = |name: &str| !options.plugins_only || name == languages::SHIPPED;
+    guests.extend(languages::build(&root, &folder.join("languages"), is_chosen)?);
     remove_others(&folder, &guests, options)?;
     Ok(listed(guests))
 }

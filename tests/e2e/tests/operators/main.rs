@@ -15,6 +15,7 @@ mod myapp;
 mod mysqlcluster;
 mod namespaceguard;
 mod policies;
+mod postgres;
 mod together;
 mod transitions;
 
@@ -25,8 +26,8 @@ use std::sync::OnceLock;
 use serde_json::{Value, json};
 use windlass_e2e::{Env, Host, Namespace, TIMEOUT, condition, guest, text, wait};
 
-/// The Plugins, by the names of their components.
-const PLUGINS: [&str; 5] = ["application", "echo", "myapp", "mysqlcluster", "namespaceguard"];
+/// The Plugins.
+const PLUGINS: [&str; 6] = ["application", "echo", "myapp", "mysqlcluster", "namespaceguard", "postgres"];
 
 /// A custom kind of one of them.
 #[derive(Debug, Clone, Copy)]
@@ -45,6 +46,12 @@ const MYSQLCLUSTER: Kind = Kind {
     api_version: "database.example.com/v1",
     name: "MySQLCluster",
     resource: "mysqlclusters.database.example.com",
+};
+
+const POSTGRESCLUSTER: Kind = Kind {
+    api_version: "postgres.example.com/v1",
+    name: "PostgresCluster",
+    resource: "postgresclusters.postgres.example.com",
 };
 
 impl Kind {
@@ -111,7 +118,7 @@ fn is_ready(parent: &Value) -> bool {
         && parent["status"]["isReady"] != false
 }
 
-/// The control plane with all five, live.
+/// The control plane with all of them, live.
 struct Stage {
     env: Env,
     _host: Host,
@@ -127,19 +134,26 @@ fn stage() -> &'static Stage {
     })
 }
 
-/// A host on this control plane that runs all five, with the admission policies in force.
+/// A host on this control plane that runs all of them, with the admission policies in force.
 #[track_caller]
 fn start(env: &Env) -> Host {
     env.apply(STORAGE);
     env.apply(&env.windlass(&["generate", "admission-policies"]));
     let host = env.start_host();
     for plugin in PLUGINS {
-        env.push_granted(&guest(plugin), plugin);
+        env.push_granted(&component(plugin), plugin);
     }
     for plugin in PLUGINS {
-        env.wait_live(plugin, &guest(plugin));
+        env.wait_live(plugin, &component(plugin));
     }
     host
+}
+
+/// The component of a Plugin.
+#[track_caller]
+fn component(plugin: &str) -> PathBuf {
+    // There is one in Go alone.
+    guest(if plugin == "postgres" { "languages/postgres-go" } else { plugin })
 }
 
 /// A class of storage whose volumes the tests make by hand; they can grow.

@@ -27,7 +27,7 @@ fn api_server_accepts_every_sample_and_the_manifests() {
     }
     // With kustomize, as in the README.
     env.kubectl(&[&dry[..], &["-k", &root().join("manifests").to_string_lossy()]].concat());
-    for plugin in ["application", "echo", "myapp", "mysqlcluster"] {
+    for plugin in ["application", "echo", "myapp", "mysqlcluster", "postgres/go"] {
         let crd = root().join("plugins").join(plugin).join("crd.json");
         env.kubectl(&[&dry[..], &["-f", &crd.to_string_lossy()]].concat());
     }

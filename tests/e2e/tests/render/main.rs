@@ -274,6 +274,8 @@ fn render_returns_children_for_every_sample_of_the_repository() {
         ("application", "application", vec![]),
         ("application", "application-full", vec![]),
         ("namespaceguard", "namespaceguard", vec!["--config", &*sizes]),
+        ("languages/postgres-go", "postgres", vec![]),
+        ("languages/postgres-go", "postgres-full", vec![]),
     ] {
         let sample = samples.join(sample).with_extension("yaml");
         let (component, sample) = (path(component), sample.to_string_lossy().into_owned());

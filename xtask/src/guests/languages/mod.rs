@@ -23,7 +23,9 @@ use super::{Guest, component};
 /// The guests on the bare contract: a folder with a folder for each language.
 const BARE: &str = "tests/guests/languages";
 /// Folders of plugins with a folder for some of the languages, which are projects on the SDKs.
-const PLUGINS: [&str; 3] = ["plugins/echo", "plugins/myapp", "tests/guests/library"];
+const PLUGINS: [&str; 4] = ["plugins/echo", "plugins/myapp", "plugins/postgres", "tests/guests/library"];
+/// The plugin that ships with Windlass in another language alone: in the one that the repository needs anyway.
+pub(super) const SHIPPED: &str = "postgres-go";
 /// The probes: a folder with a folder for each language, which is a project on its SDK if it has one.
 const PROBES: &str = "host/conformance/probe";
 /// The first version of the contract: the host runs its components for good, so some are built as long as it does.
