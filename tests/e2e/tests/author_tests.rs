@@ -45,8 +45,7 @@ const PROBES: [&str; 5] =
 const ECHOES: [&str; 4] = ["languages/echo-go", "languages/echo-js", "languages/echo-python", "languages/echo-zig"];
 
 /// The plugins that ship with Windlass: their components.
-const SHIPPED: [&str; 6] =
-    ["echo", "myapp", "application", "mysqlcluster", "namespaceguard", "languages/postgres-go"];
+const SHIPPED: [&str; 6] = ["echo", "myapp", "application", "mysqlcluster", "namespaceguard", "languages/postgres-go"];
 
 fn path(name: &str) -> String {
     guest(name).to_string_lossy().into_owned()

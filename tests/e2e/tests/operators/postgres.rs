@@ -44,7 +44,10 @@ fn postgrescluster_comes_up_in_stages_keeps_its_data_and_is_monitored_once_that_
     let none = json!({});
     let mark = ns.env().mark();
     let cluster = POSTGRESCLUSTER.settle(ns, "orders", &spec("10Gi", &none));
-    assert_eq!(workloads(ns, mark, "create"), ["statefulsets orders-0", "jobs orders-initialize", "statefulsets orders-1"]);
+    assert_eq!(
+        workloads(ns, mark, "create"),
+        ["statefulsets orders-0", "jobs orders-initialize", "statefulsets orders-1"]
+    );
     assert!(is_prepared_first(ns, mark), "{:?}", ns.env().host_writes(mark));
     assert_eq!((&cluster["status"]["readyInstances"], &cluster["status"]["initialized"]), (&json!(2), &json!(true)));
     let cluster = wait_for(ns, POSTGRESCLUSTER.resource, "orders", |cluster| cluster["status"]["phase"] == "Healthy");
@@ -54,9 +57,8 @@ fn postgrescluster_comes_up_in_stages_keeps_its_data_and_is_monitored_once_that_
     assert!(monitoring.is_false("KindMissing") && condition(&cluster, "Ready").is_true(), "{cluster:#}");
     ns.env().serve_kind("PodMonitor", POD_MONITORS);
     wait_for(ns, POD_MONITORS, "orders", |monitor| monitor["spec"]["podMetricsEndpoints"][0]["port"] == "metrics");
-    let is_monitored = |cluster: &Value| {
-        condition(cluster, "Monitoring").is_true() && condition(cluster, "Ready").is_true()
-    };
+    let is_monitored =
+        |cluster: &Value| condition(cluster, "Monitoring").is_true() && condition(cluster, "Ready").is_true();
     wait_for(ns, POSTGRESCLUSTER.resource, "orders", is_monitored);
 
     // Volumes grow, and do not shrink; the servers go on running.
@@ -79,7 +81,10 @@ fn postgrescluster_comes_up_in_stages_keeps_its_data_and_is_monitored_once_that_
     // The replica is gone before the primary; volumes and passwords stay for a cluster of the same name.
     let mark = ns.env().mark();
     POSTGRESCLUSTER.delete(ns, "orders");
-    assert_eq!(workloads(ns, mark, "delete"), ["statefulsets orders-1", "jobs orders-initialize", "statefulsets orders-0"]);
+    assert_eq!(
+        workloads(ns, mark, "delete"),
+        ["statefulsets orders-1", "jobs orders-initialize", "statefulsets orders-0"]
+    );
     wait_gone(ns, "services", "orders-rw");
     assert_eq!(sizes(ns), ["20Gi", "20Gi"]);
     let password = |ns: &Namespace| ns.get("secrets", "orders-app").expect("the Secret")["data"]["password"].clone();
