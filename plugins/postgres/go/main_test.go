@@ -221,16 +221,16 @@ func TestSuperuserHasOnePasswordInBothOfItsSecrets(t *testing.T) {
 }
 
 func TestSpecThatTheSchemaRefusesIsInvalid(t *testing.T) {
-	for fields, message := range map[string]string{
-		"instances: 0":               "spec.instances: 0 is not between 1 and 9",
-		"instances: 10":              "spec.instances: 10 is not between 1 and 9",
-		"imageName: 'postgres: 17'":  `spec.imageName: "postgres: 17" is not the name of an image`,
-		"storage: {}":                "spec.storage.size: is required",
-		"storage: {size: much}":      `spec.storage.size: "much" is not a quantity like 100m, 2 or 128Mi`,
-		"superuserSecret: {name: A}": `spec.superuserSecret.name: "A" is not a DNS name: labels of a-z, 0-9 and - with dots between them, at most 253 characters`,
+	for fields, field := range map[string]string{
+		"instances: 0":               "spec.instances",
+		"instances: 10":              "spec.instances",
+		"imageName: 'postgres: 17'":  "spec.imageName",
+		"storage: {}":                "spec.storage.size",
+		"storage: {size: much}":      "spec.storage.size",
+		"superuserSecret: {name: A}": "spec.superuserSecret.name",
 	} {
 		_, err := windlasstest.Call(plugin, cluster(fields)).Run()
-		if !windlass.IsInvalid(err) || err.Error() != message {
+		if !windlass.IsInvalid(err) || !strings.HasPrefix(err.Error(), field+": ") {
 			t.Errorf("%s: %v", fields, err)
 		}
 	}
