@@ -123,7 +123,8 @@ func superuserPassword(request *Request, generated string) (string, *Response) {
 	}
 	var password []byte
 	if len(secrets) == 0 || !secrets[0].Get("/data/password", &password) {
-		waits := windlass.Wait[Status](time.Minute, "waits for Secret %s of spec.superuserSecret, with a key password", superuserSecretName(request))
+		name := superuserSecretName(request)
+		waits := windlass.Wait[Status](time.Minute, "waits for Secret %s of spec.superuserSecret, with a key password", name)
 		waits.Requirements = required
 		return "", waits
 	}

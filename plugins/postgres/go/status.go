@@ -122,6 +122,7 @@ func monitoring(request *Request) []windlass.Condition {
 		}}
 	}
 	return []windlass.Condition{{
-		Type: "Monitoring", Status: windlass.True, Reason: "PodMonitorDesired", Message: "Prometheus finds the instances by PodMonitor " + request.Name,
+		Type: "Monitoring", Status: windlass.True, Reason: "PodMonitorDesired",
+		Message: "Prometheus finds the instances by PodMonitor " + request.Name,
 	}}
 }

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use windlass_e2e::{condition, text};
 
-use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, root, stage, wait_for};
+use crate::{APPLICATION, ECHO, Kind, MYAPP, MYSQLCLUSTER, POSTGRESCLUSTER, root, stage, wait_for};
 
 fn yaml(path: &std::path::Path) -> Value {
     let text = fs::read_to_string(path).expect("a case");
@@ -21,7 +21,8 @@ fn assert_refused(plugin: &str, kind: Kind, at_least: usize) {
         let path = entry.expect("an entry").path();
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let case = (name.starts_with("invalid-") && !name.ends_with(".answer")).then(|| yaml(&path));
-        // Cases that are invalid only because of an existing claim are skipped here: mysqlcluster.rs has such a case.
+        // Cases that are invalid only because of an existing claim are skipped here: mysqlcluster.rs and
+        // postgres.rs have such cases.
         let is_claim = |child: &Value| child["kind"] == "PersistentVolumeClaim";
         let has_no_claim = |case: &Value| !case["children"].as_array().into_iter().flatten().any(is_claim);
         let Some(case) = case.filter(has_no_claim) else { continue };
@@ -66,4 +67,9 @@ fn invalid_myapp_is_rejected_with_the_name_of_the_field() {
 #[test]
 fn invalid_mysqlcluster_is_rejected_with_the_name_of_the_field() {
     assert_refused("mysqlcluster", MYSQLCLUSTER, 8);
+}
+
+#[test]
+fn invalid_postgrescluster_is_rejected_with_the_name_of_the_field() {
+    assert_refused("postgres", POSTGRESCLUSTER, 7);
 }
