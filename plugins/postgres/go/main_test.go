@@ -235,3 +235,14 @@ func TestSpecThatTheSchemaRefusesIsInvalid(t *testing.T) {
 		}
 	}
 }
+
+func TestNamesOfParametersAreThoseOfPostgreSQL(t *testing.T) {
+	for name, isName := range map[string]bool{
+		"work_mem": true, "pg_stat_statements.track": true, "_private.v1": true,
+		"": false, "1st": false, "a.b.c": false, "a.": false, ".a": false, "Work_Mem": false, "a b": false, "a-b": false, "ä": false,
+	} {
+		if isParameter(name) != isName {
+			t.Errorf("%q: %v", name, !isName)
+		}
+	}
+}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -116,7 +115,6 @@ var fixedParameters = []string{
 }
 
 var (
-	parameterName     = regexp.MustCompile(`^[a-z_][a-z0-9_]*(\.[a-z_][a-z0-9_]*)?$`)
 	reservedDatabases = []string{"postgres", "template0", "template1"}
 	reservedRoles     = []string{superuser, admin, replication, metrics}
 )
@@ -137,7 +135,7 @@ func (s *Spec) check() error {
 	for _, name := range slices.Sorted(maps.Keys(s.Postgresql.Parameters)) {
 		field := fmt.Sprintf("spec.postgresql.parameters[%q]", name)
 		switch {
-		case !parameterName.MatchString(name):
+		case !isParameter(name):
 			return windlass.Invalid(field, "is not the name of a parameter")
 		case slices.Contains(fixedParameters, name):
 			return windlass.Invalid(field, "is set by the plugin")
@@ -146,6 +144,17 @@ func (s *Spec) check() error {
 		}
 	}
 	return nil
+}
+
+// isParameter tells whether a text is the name of a parameter, with that of an extension before it or not (`pg_stat_statements.track`).
+func isParameter(name string) bool {
+	extension, own, isOfExtension := strings.Cut(name, ".")
+	return isIdentifier(extension) && (!isOfExtension || isIdentifier(own))
+}
+
+func isIdentifier(name string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyz_"
+	return name != "" && strings.Contains(letters, name[:1]) && strings.Trim(name, letters+"0123456789") == ""
 }
 
 func isControl(character rune) bool { return character < ' ' || character == 0x7f }
