@@ -22,7 +22,6 @@ const FAULTY: &[(&str, &str, &str)] = &[
     ("faulty/status-beyond-schema", "status-schema", "status.replicas"),
     ("faulty/timestamp-in-child", "converges", "data.at"),
     ("faulty/trap-on-zero", "no-trap", "divide by zero"),
-    ("faulty/trusts-the-schema", "invalid-parents", "children, more than the limit of 1000"),
     ("faulty/undeclared-kind", "response-accepted", "is of kind Secret"),
 ];
 

@@ -286,12 +286,9 @@ impl Problems {
             }
         }
         // A whole number may be written as 1.0.
-        let fits = |least: f64, most: f64| (least..=most).contains(&found);
         let is_outside = match schema.get("format").and_then(Value::as_str) {
-            Some("int32") => !fits(f64::from(i32::MIN), f64::from(i32::MAX)),
-            Some("int64") => {
-                number.as_u64().is_some_and(|number| i64::try_from(number).is_err()) || !fits(-TWO_TO_63, TWO_TO_63)
-            }
+            Some("int32") => !(f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&found),
+            Some("int64") => !number.is_i64() && !(-TWO_TO_63..TWO_TO_63).contains(&found),
             _ => false,
         };
         if is_outside {
