@@ -274,10 +274,16 @@ fn turn(before: Option<ParentReason>, outcome: &Outcome) -> Option<Note> {
     if before == ParentReason::Suspended {
         return Some(Note::of_host(EventType::Normal, event_reason::RESUMED, "No longer suspended"));
     }
-    (event_type_of(before) == Some(EventType::Warning)).then(|| {
+    is_trouble(before).then(|| {
         let message = format!("Recovered from {before}: {}", outcome.message);
         Note::of_host(EventType::Normal, event_reason::RECOVERED, &message)
     })
+}
+
+/// Whether a parent with this reason needs somebody's attention if it stays so: it is in no regular step of a reconcile, and waits for
+/// nothing that the plugin or a user asked for.
+pub fn is_trouble(reason: ParentReason) -> bool {
+    event_type_of(reason) == Some(EventType::Warning)
 }
 
 /// The type of the event for an outcome. None for a regular step, whose changes have an event of their own, or a problem that passes within a

@@ -9,6 +9,7 @@ use super::report::{Finished, Reported};
 use crate::contract::snapshot::Snapshot;
 use crate::guard::deletions::blocked_in_status;
 use crate::object::child::ChildId;
+use crate::reconcile::events::is_trouble;
 use crate::reconcile::outcome::{BACKOFF, FinalizerEnd, Outcome, Problem, Progress, Requeue, WriteProblem};
 use crate::reconcile::recent::StatusResult;
 use crate::reconcile::record::steady::Compared;
@@ -240,10 +241,10 @@ impl Reconcile<'_> {
     }
 }
 
-/// Whether a parent does not have its desired state, and no user asked for that.
+/// Whether a parent does not have its desired state, and that is neither a regular step nor asked for.
 fn is_failing(outcome: &Outcome) -> bool {
     match outcome.progress {
-        Progress::Failed | Progress::Reconciling | Progress::Stalled => true,
+        Progress::Failed | Progress::Reconciling | Progress::Stalled => is_trouble(outcome.reason),
         Progress::Applied | Progress::Unready | Progress::Suspended => false,
     }
 }

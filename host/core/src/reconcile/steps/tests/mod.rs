@@ -298,6 +298,7 @@ fn r23_children_of_a_deleted_parent_go_by_stage_and_then_its_finalizer() {
     world.children = vec![of_stage("a", 0, false), of_stage("b", 1, false)];
     let waits = "ChildrenTerminating";
     assert_eq!(did(&mut world, &terms, &shared), ["read", "delete b", "status hello", waits]);
+    assert_eq!(shared.records.failing(), [], "a parent in a regular step does not fail");
     world.children = vec![of_stage("a", 0, false), of_stage("b", 1, true)];
     assert_eq!(did(&mut world, &terms, &shared), ["read", "status hello", waits]);
     world.children = vec![of_stage("a", 0, false)];
