@@ -7,6 +7,8 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Context as _, bail};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_core::contract::declared_parent::{DeclaredParent, text};
 use windlass_core::contract::desired::{self, Desired, Grant, Grants, ResponseRejection};
@@ -337,8 +339,11 @@ pub fn related_object(at: usize, mut object: Value) -> anyhow::Result<Arc<Object
 /// When an object was created that does not say so: the time of the SDKs' test harnesses.
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
-/// Adds the metadata that the API server would have set.
+/// Adds what the API server would have set: metadata, and the data of a Secret that has it as text.
 pub fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
+    if object["apiVersion"] == "v1" && object["kind"] == "Secret" {
+        encode_text(object);
+    }
     let Some(meta) =
         object.as_object_mut().and_then(|object| object.entry("metadata").or_insert_with(|| json!({})).as_object_mut())
     else {
@@ -350,6 +355,16 @@ pub fn complete(object: &mut Value, uid: &str, namespace: Option<&str>) {
     meta.entry("creationTimestamp").or_insert_with(|| CREATED.into());
     if let Some(namespace) = namespace {
         meta.entry("namespace").or_insert_with(|| namespace.into());
+    }
+}
+
+/// Moves `stringData` of a Secret into `data`.
+fn encode_text(secret: &mut Value) {
+    let Some(Value::Object(texts)) = secret.as_object_mut().and_then(|secret| secret.remove("stringData")) else {
+        return;
+    };
+    for (key, text) in texts {
+        secret["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
     }
 }
 
@@ -370,5 +385,15 @@ mod tests {
         let mut stored = node;
         stored["metadata"]["creationTimestamp"] = json!("2020-01-01T00:00:00Z");
         assert_eq!(meta(stored)["creationTimestamp"], "2020-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn secret_given_as_text_has_its_data_in_base64() {
+        let mut secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "data": {"a": "b2xk", "b": "Yg=="}, "stringData": {"a": "new", "c": "ü"},
+        });
+        complete(&mut secret, "u", None);
+        assert_eq!(secret["data"], json!({"a": "bmV3", "b": "Yg==", "c": "w7w="}));
+        assert_eq!(secret.get("stringData"), None);
     }
 }

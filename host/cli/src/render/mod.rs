@@ -243,6 +243,15 @@ fn render(
     if !response.requirements.is_empty() {
         set(&mut rendered, &["requirements"], json!(response.requirements));
     }
+    if let Some(waiting) = &response.waiting {
+        set(&mut rendered, &["waiting"], &**waiting);
+    }
+    if let Some(at) = response.requeue_at {
+        set(&mut rendered, &["requeueAtMs"], at.get());
+    }
+    if !response.keep.is_none() {
+        set(&mut rendered, &["keep"], json!(response.keep));
+    }
     Ok(rendered)
 }
 

@@ -116,6 +116,15 @@ fn render_prints_children_as_manifests_and_the_whole_response_with_output_full()
     assert_eq!(code, 0, "{stderr}");
     assert!(whole.contains("requeueMs") && whole.contains("currentReplicas: 0"), "{whole}");
 
+    let spec = json!({"waiting": "for the Secret", "keepAll": true, "requeueAt": "2026-01-01T00:00:00Z"});
+    let probe =
+        json!({"apiVersion": "conformance.example/v1", "kind": "Probe", "metadata": {"name": "a"}, "spec": spec});
+    let probe = file(&folder, &probe);
+    let (code, whole, stderr) = run_offline(&["render", &path("probe"), "-f", &probe, "--full"]);
+    assert_eq!(code, 0, "{stderr}");
+    let expected = ["waiting: for the Secret", "keep: all", "requeueAtMs: 1767225600000"];
+    assert!(expected.iter().all(|line| whole.contains(line)), "{whole}");
+
     let wrong = file(&folder, &echo(1001, "nginx:1"));
     let (code, printed, stderr) = run_offline(&["render", &component, "-f", &wrong, "--no-validate"]);
     assert_eq!((code, &*printed), (1, ""), "a failure prints no manifest: {stderr}");
