@@ -2,6 +2,7 @@
 
 mod chart;
 mod olm;
+mod refused;
 mod rules;
 
 use std::fmt::Write as _;
@@ -41,8 +42,11 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let windlass = windlass()?;
     // The files must not depend on the caller's environment.
     let print = |arguments: &[&str]| output(Command::new(&windlass).args(arguments).env_clear());
-    let mut generated =
-        vec![("docs/contract.md".to_owned(), contract(&root)?), (rules::PAGE.to_owned(), rules::page(&root)?)];
+    let mut generated = vec![
+        ("docs/contract.md".to_owned(), contract(&root)?),
+        (rules::PAGE.to_owned(), rules::page(&root)?),
+        (refused::PAGE.to_owned(), refused::page(&root)?),
+    ];
     for (file, arguments) in PRINTED {
         generated.push((file.to_owned(), print(arguments)?));
     }

@@ -202,6 +202,30 @@ mod tests {
     }
 
     #[test]
+    fn listed_responses_are_refused_with_their_sentences() {
+        let cases = include_str!("../../../conformance/refused.json");
+        let cases: Vec<Value> = serde_json::from_str(cases).expect("cases");
+        let of =
+            |list: &Value, take: fn(&Value) -> Value| Value::from_iter(list.as_array().into_iter().flatten().map(take));
+        for case in cases {
+            let refused = refused(|call| {
+                call["descriptor"]["children"] =
+                    json!([{"apiVersion": "v1", "kind": "ConfigMap"}, {"apiVersion": "v1", "kind": "Secret"}]);
+                call["descriptor"]["related"] = json!([{"apiVersion": "v1", "kind": "ConfigMap"}]);
+                call["response"] = json!({
+                    "children": of(&case["children"], |child| child["object"].clone()),
+                    "options": of(&case["children"], |child| child.get("options").cloned().unwrap_or_else(|| json!({}))),
+                    "requirements": of(&case["requirements"], Value::clone),
+                });
+                if let Some(keep) = case.get("keep") {
+                    call["response"]["keep"] = json!({"these": keep});
+                }
+            });
+            assert_eq!(case["refused"], refused, "{}", case["description"]);
+        }
+    }
+
+    #[test]
     fn response_is_refused_with_the_sentence_of_the_host() {
         let twice = refused(|call| {
             let child = call["response"]["children"][0].clone();
