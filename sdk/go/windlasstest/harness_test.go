@@ -1,8 +1,10 @@
 package windlasstest
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
@@ -44,6 +46,74 @@ func TestWhatTheHostRefusesIsAnErrorWithItsSentence(t *testing.T) {
 	_, err := Call(plugin, YAML(`{metadata: {name: a}, spec: {replicas: 1}}`)).Config(map[string]int{"a": 1}).Run()
 	if _, isRefused := errors.AsType[*Refused](err); !isRefused {
 		t.Errorf("a plugin without a schema takes a config: %v", err)
+	}
+}
+
+// refusedCase is a response that the host refuses, as host/conformance/refused.json lists it for the tests of all SDKs.
+type refusedCase struct {
+	Description, Refused string
+	Children             []struct {
+		Object  windlass.Map
+		Options struct {
+			Once     string
+			Retain   bool
+			Replaces reference
+		}
+	}
+	Keep, Requirements []reference
+}
+
+// reference is an object by its name, or the requirement of one.
+type reference struct {
+	ID, APIVersion, Kind, Name string
+}
+
+func (r reference) kind() windlass.Kind { return windlass.Kind{APIVersion: r.APIVersion, Kind: r.Kind} }
+
+func (r reference) ref() windlass.ChildRef { return windlass.ChildRef{Kind: r.kind(), Name: r.Name} }
+
+// response is the case's response as a plugin returns it.
+func (c refusedCase) response() *windlass.Response[struct{}] {
+	response := &windlass.Response[struct{}]{}
+	for _, child := range c.Children {
+		response.Children = append(response.Children, windlass.ChildWith(child.Object, windlass.ChildOptions{
+			Once: child.Options.Once, Retain: child.Options.Retain, Replaces: child.Options.Replaces.ref(),
+		}))
+	}
+	for _, one := range c.Keep {
+		response.Keep = append(response.Keep, one.ref())
+	}
+	for _, one := range c.Requirements {
+		response.Requirements = append(response.Requirements, windlass.Named(one.ID, one.kind(), one.Name))
+	}
+	return response
+}
+
+func TestNativeCallRefusesWhatTheHostRefusesWithTheSameSentences(t *testing.T) {
+	file, err := os.ReadFile("../../../host/conformance/refused.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []refusedCase
+	decoder := json.NewDecoder(bytes.NewReader(file))
+	decoder.DisallowUnknownFields() // A part of a response that this test leaves out could be what the host refuses.
+	if err := decoder.Decode(&cases); err != nil || len(cases) == 0 {
+		t.Fatal(err, len(cases))
+	}
+	for _, one := range cases {
+		echo := windlass.Plugin[struct{}, struct{}]{
+			Name: "echo", Version: "0.1.0",
+			Parent:   windlass.CustomResource{Group: "example.com", Version: "v1", Kind: "Echo"},
+			Children: []windlass.ChildRule{{Kind: kinds.ConfigMap}, {Kind: kinds.Secret}},
+			Related:  []windlass.RelatedRule{{Kind: kinds.ConfigMap}},
+			Reconcile: func(*windlass.Request[struct{}, struct{}]) (*windlass.Response[struct{}], error) {
+				return one.response(), nil
+			},
+		}
+		_, err := Call(echo, YAML(`{apiVersion: example.com/v1, kind: Echo, metadata: {name: web, namespace: shop}}`)).Run()
+		if refused, isRefused := errors.AsType[*Refused](err); !isRefused || refused.Message != one.Refused {
+			t.Errorf("%s: %v; expected: %s", one.Description, err, one.Refused)
+		}
 	}
 }
 
