@@ -17,20 +17,13 @@ export function childWith(child, options) {
 }
 /** @internal */
 export function childToContract(child, path) {
-    const missing = [
-        ['apiVersion', child.apiVersion],
-        ['kind', child.kind],
-        ['metadata.name', child.metadata?.name],
-    ].find(([, value]) => !value);
-    if (missing !== undefined) {
-        throw new TypeError(`${path} has no ${missing[0]}`);
-    }
     const { stage = 0, retain = false, takeOver = false, once, ready, update, replaces } = child[OPTIONS] ?? {};
     if (!Number.isInteger(stage) || stage < 0 || stage >= 2 ** 32) {
         throw new TypeError(`${path}: ${stage} is not a stage: a whole number, 0 or more`);
     }
+    const named = [child.kind, child.metadata?.name].filter(Boolean).join(' ');
     return {
-        object: json(child, `${path} (${child.kind} ${child.metadata?.name})`),
+        object: json(child, named === '' ? path : `${path} (${named})`),
         stage,
         retain,
         takeOver,

@@ -85,20 +85,13 @@ export function childWith<T extends KubernetesObject>(child: T, options: ChildOp
 
 /** @internal */
 export function childToContract(child: KubernetesObject, path: string): contract.DesiredChild {
-  const missing = [
-    ['apiVersion', child.apiVersion],
-    ['kind', child.kind],
-    ['metadata.name', child.metadata?.name],
-  ].find(([, value]) => !value);
-  if (missing !== undefined) {
-    throw new TypeError(`${path} has no ${missing[0]}`);
-  }
   const { stage = 0, retain = false, takeOver = false, once, ready, update, replaces } = (child as WithOptions)[OPTIONS] ?? {};
   if (!Number.isInteger(stage) || stage < 0 || stage >= 2 ** 32) {
     throw new TypeError(`${path}: ${stage} is not a stage: a whole number, 0 or more`);
   }
+  const named = [child.kind, child.metadata?.name].filter(Boolean).join(' ');
   return {
-    object: json(child, `${path} (${child.kind} ${child.metadata?.name})`),
+    object: json(child, named === '' ? path : `${path} (${named})`),
     stage,
     retain,
     takeOver,

@@ -377,7 +377,10 @@ test('a response that cannot be one is a failure that states why', () => {
   assert.equal(message(undefined), 'TypeError: reconcile returned undefined instead of a response');
   assert.match(message(Promise.resolve({})) ?? '', /must not be async/);
   assert.equal(message({ finalised: true }), 'TypeError: finalised is not a field of a response');
-  assert.equal(message(config({})), 'TypeError: children[0] has no metadata.name');
+  assert.equal(
+    message({ children: [() => config({})] }),
+    'TypeError: children[0] is not JSON: the value is a function, which JSON cannot express',
+  );
   assert.equal(
     message(config({ metadata: { name: 'a' }, data: { ratio: Number.NaN } })),
     'TypeError: children[0] (ConfigMap a) is not JSON: ratio is NaN, which JSON cannot express',
