@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import test from 'node:test';
 
-import { childWith, customResource, existing, kinds, log, measure, plugin, t } from '@windlass/plugin';
+import { childWith, customResource, existing, kind, kinds, log, measure, plugin, t } from '@windlass/plugin';
 import { attempt, call, checkCrd, goldenCases, Refused } from '@windlass/plugin/testing';
 
 import { parse, stringify } from '../dist/json.js';
@@ -110,6 +110,42 @@ test('what the host refuses is an error with the sentence of the host, and no fa
   assert.match(refused({}, { config: { image: 'a' } }), /config/);
   const config = t.object({ image: t.string({ minLength: 2 }) });
   assert.match(refused({ config }, { config: { image: 'a' } }), /spec\.config\.image: 1 character/);
+});
+
+const REFUSED = new URL('../../../host/conformance/refused.json', import.meta.url);
+
+/**
+ * A plugin that returns this response, whatever its request is.
+ *
+ * @param {{ children: { object: any, options?: any }[], keep?: any[], requirements?: any[] }} response
+ */
+function echo({ children, keep = [], requirements = [] }) {
+  const reference = (/** @type {any} */ { apiVersion, kind: name, ...rest }) => ({ ...rest, kind: kind(apiVersion, name) });
+  const options = ({ replaces, ...rest } = /** @type {any} */ ({})) => ({ ...rest, ...(replaces && { replaces: reference(replaces) }) });
+  return plugin({
+    name: 'echo',
+    version: '0.1.0',
+    parent: customResource({ group: 'example.com', version: 'v1', kind: 'Echo', spec: t.object({}) }),
+    children: [kinds.ConfigMap, kinds.Secret],
+    related: [kinds.ConfigMap],
+    reconcile: () => ({
+      children: children.map((child) => childWith(child.object, options(child.options))),
+      keep: keep.map(reference),
+      requirements: requirements.map(reference),
+    }),
+  });
+}
+
+test('a response is refused as by the host in every SDK', async (context) => {
+  /** @type {({ description: string, refused: string } & Parameters<typeof echo>[0])[]} */
+  const cases = JSON.parse(readFileSync(REFUSED, 'utf8'));
+  assert(cases.length > 0);
+  const parent = { metadata: { namespace: 'shop', name: 'web' }, spec: {} };
+  for (const { description, refused, ...response } of cases) {
+    await context.test(description, () => {
+      assert.throws(() => call(echo(response), { parent }), { name: 'Refused', message: refused });
+    });
+  }
 });
 
 test('a parent that its schema does not allow is invalid with the sentence of the host, and the plugin is not called', () => {
