@@ -7,7 +7,7 @@ from typing import Any
 
 from base import Spec, Status, parent, returning
 
-from windlass_plugin import Child, ChildRef, Invalid, Phase, Request, Requirement, Response
+from windlass_plugin import Child, ChildRef, Invalid, Metric, Phase, Request, Requirement, Response
 from windlass_plugin.kinds import ConfigMap, Deployment, Pod
 from windlass_plugin.testing import Refused, call
 
@@ -41,9 +41,21 @@ class RefusedTest(unittest.TestCase):
                 call(returning(lambda request, response=response: response), parent())
             self.assertEqual(str(raised.exception), sentence)
 
-    def test_a_config_that_the_host_refuses_fails_the_test(self) -> None:
-        with self.assertRaisesRegex(Refused, "zones"):
-            call(returning(lambda request: Response()), parent(), config={"region": "a", "zones": "b"})
+    def test_a_config_or_a_description_that_the_host_refuses_fails_the_test_without_a_call(self) -> None:
+        uncalled = returning(lambda request: self.fail("the plugin is called"))
+        for metrics, config, sentence in [
+            ((), {"region": "a", "zones": "b"}, "spec.config.zones: must be of type integer, and is a string"),
+            (
+                (Metric.gauge("no spaces", "By", "Size"),),
+                {"region": "a"},
+                'the metric "no spaces" needs a name of letters, digits and _, of at most 128 bytes',
+            ),
+        ]:
+            uncalled.metrics = metrics
+            with self.subTest(sentence):
+                with self.assertRaises(Refused) as raised:
+                    call(uncalled, parent(), config=config)
+                self.assertEqual(str(raised.exception), sentence)
 
     def test_a_status_of_other_types_fails_the_test(self) -> None:
         text: Any = "yes"

@@ -173,9 +173,9 @@ def call(
 ) -> Response:
     """Call a plugin with a parent.
 
-    Raises what the plugin raises (a `Failure`, or any other exception), `Refused` if the host refuses the response, and
-    `Invalid` with the host's sentence, without a call of the plugin, if the parent does not fit the schema of its CRD. In a
-    clean-up the plugin is called with any parent.
+    Raises what the plugin raises (a `Failure`, or any other exception), and `Refused` if the host refuses the response. Without
+    a call of the plugin, raises `Refused` if the host refuses the plugin's description or the config, and `Invalid` with the
+    host's sentence if the parent does not fit the schema of its CRD. In a clean-up the plugin is called with any parent.
 
     `children` are live ones, `left_out` those for which the request had no room, `related` are the objects of each requirement
     by its id, `kinds` the optional kinds that exist (by default all), and `config` is the Plugin's `spec.config`. With

@@ -23,8 +23,8 @@ def prepare(plugin: _plugin.Descriptor, request: RawRequest) -> tuple[RawRequest
     """Ask what the host makes of a request before it calls the plugin.
 
     Return the request with the defaults of the parent's schema, and the readiness of its children, and after them of the
-    related objects, in its order. Raises `Invalid` if the host would not call the plugin with the parent, and
-    `AssertionError` if the program does not answer. What else the host refuses, `check` raises: a plugin may fail first.
+    related objects, in its order. Raises `Invalid` if the host would not call the plugin with the parent, `Refused` if it
+    refuses the description or the config, and another `AssertionError` if the program does not answer.
     """
     answer = _ask(plugin, request, None)
     if "invalid" in answer:
@@ -38,9 +38,7 @@ def prepare(plugin: _plugin.Descriptor, request: RawRequest) -> tuple[RawRequest
 
 def check(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse) -> None:
     """Ask whether the host takes a response. Raises `Refused`, and another `AssertionError` if the program does not answer."""
-    refused = _ask(plugin, request, response).get("refused")
-    if refused is not None:
-        raise Refused(refused)
+    _ask(plugin, request, response)
 
 
 def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse | None) -> dict[str, Json]:
@@ -63,6 +61,8 @@ def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse 
     if ran.returncode != 0:
         raise AssertionError(f"`{binary} harness`: {ran.stderr.decode(errors='replace').strip()}")
     answer: dict[str, Json] = decode(ran.stdout)
+    if "refused" in answer:
+        raise Refused(answer["refused"])
     return answer
 
 
