@@ -1,45 +1,80 @@
 from __future__ import annotations
 
+import json
 import os
+import pathlib
 import unittest
 import unittest.mock
 from typing import Any
 
 from base import Spec, Status, parent, returning
 
-from windlass_plugin import Child, ChildRef, Invalid, Metric, Phase, Request, Requirement, Response
-from windlass_plugin.kinds import ConfigMap, Deployment, Pod
+from windlass_plugin import (
+    Child,
+    ChildRef,
+    CustomResource,
+    Invalid,
+    Metric,
+    Phase,
+    Plugin,
+    Request,
+    Requirement,
+    Response,
+)
+from windlass_plugin.kinds import ConfigMap, Kind, Pod, Secret
 from windlass_plugin.testing import Refused, call
 
 
+def kind_of(one: dict[str, Any]) -> Kind:
+    return Kind(one["apiVersion"], one["kind"])
+
+
+def ref_of(one: dict[str, Any]) -> ChildRef:
+    return ChildRef(kind_of(one), one["name"])
+
+
+def child_of(one: dict[str, Any]) -> Any:
+    options = dict(one.get("options", {}))
+    if "replaces" in options:
+        options["replaces"] = ref_of(options["replaces"])
+    return Child(one["object"], **options) if options else one["object"]
+
+
+def echo_of(case: dict[str, Any]) -> type[Plugin[None, None]]:
+    """Return a plugin whose response is this case of `refused.json`."""
+
+    class Echo(Plugin[None, None]):
+        name = "echo"
+        version = "0.1.0"
+        parent = CustomResource("example.com", "v1", "Echo")
+        children = (ConfigMap, Secret)
+        related = (ConfigMap,)
+
+        def reconcile(self, request: Request[None, None]) -> Response[None]:
+            required = case.get("requirements", [])
+            return Response(
+                children=[child_of(one) for one in case["children"]],
+                keep=[ref_of(one) for one in case.get("keep", [])],
+                requirements=[Requirement.named(one["id"], kind_of(one), one["name"]) for one in required],
+            )
+
+    return Echo
+
+
 class RefusedTest(unittest.TestCase):
-    def test_a_response_that_the_host_refuses_fails_the_test_with_its_sentence(self) -> None:
-        cases: list[tuple[Response[Status], str]] = [
-            (
-                Response(children=[Deployment("a")]),
-                'child "a" is of kind Deployment.v1.apps, which the component\'s descriptor does not declare: its author must '
-                "add it to the descriptor's `children`",
-            ),
-            (Response(children=[Pod("a"), ConfigMap("a"), Pod("a")]), "Pod default/a is twice in the response"),
-            (
-                Response(requirements=[Requirement.named("p", Pod, "a")]),
-                'the requirement "p" is of kind Pod.v1, which this plugin may not read: its descriptor must name it under '
-                "`related`, and the Plugin must name it under spec.grants.related if it is cluster-scoped",
-            ),
-            (
-                Response(keep=[ChildRef(Pod, "a")], finalized=True),
-                "the response keeps children, and says that the clean-up is complete, after which none of them stays",
-            ),
-            (
-                Response(children=[Child(Pod("a"), retain=True, once="1")]),
-                "Pod default/a is retained and created once: another text could not replace it, because retained children are "
-                "never deleted",
-            ),
-        ]
-        for response, sentence in cases:
-            with self.subTest(sentence), self.assertRaises(Refused) as raised:
-                call(returning(lambda request, response=response: response), parent())
-            self.assertEqual(str(raised.exception), sentence)
+    def test_responses_are_refused_with_the_sentences_that_the_tests_of_every_sdk_show(self) -> None:
+        cases = pathlib.Path(__file__).parents[3] / "host/conformance/refused.json"
+        for case in json.loads(cases.read_text(encoding="utf-8")):
+            with self.subTest(case["description"]):
+                with self.assertRaises(Refused) as raised:
+                    call(echo_of(case), {"metadata": {"name": "web", "namespace": "shop"}})
+                self.assertEqual(str(raised.exception), case["refused"])
+
+    def test_a_response_that_keeps_children_and_says_that_all_is_cleaned_up_is_refused(self) -> None:
+        with self.assertRaises(Refused) as raised:
+            call(returning(lambda request: Response(keep=[ChildRef(Pod, "a")], finalized=True)), parent())
+        sentence = "the response keeps children, and says that the clean-up is complete, after which none of them stays"
+        self.assertEqual(str(raised.exception), sentence)
 
     def test_a_config_or_a_description_that_the_host_refuses_fails_the_test_without_a_call(self) -> None:
         uncalled = returning(lambda request: self.fail("the plugin is called"))
