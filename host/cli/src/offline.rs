@@ -364,7 +364,7 @@ fn encode_text(secret: &mut Value) {
         return;
     };
     for (key, text) in texts {
-        secret["data"][key] = STANDARD.encode(text.as_str().unwrap_or_default()).into();
+        set(secret, &["data", &key], STANDARD.encode(text.as_str().unwrap_or_default()));
     }
 }
 

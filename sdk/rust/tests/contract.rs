@@ -73,8 +73,6 @@ impl Reconciler for Tool {
                 status(deployments.chain(pods).chain(related).collect())
             }
             "generate" => status(json!(request.generated("key", "password", || request.name().to_owned()))),
-            "repeat" => response.children([named::<Pod>("a"), named::<Pod>("a")]),
-            "undeclared" => response.child(named::<ConfigMap>("a")),
             "clean-up" => {
                 let cause = request.cause().map(|cause| format!("{cause:?}"));
                 status(json!([request.is_finalizing(), cause, request.is_namespace_terminating()]))
@@ -264,19 +262,6 @@ fn generated_value_stays_once_the_secret_has_it() {
     let secret = |name: &str, key: &str| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name }, "data": { key: "b2xk" } });
     assert_eq!(seen(tool("generate").child(secret("key", "password"))), "old");
     assert_eq!(seen(tool("generate").child(secret("key", "user")).child(secret("other", "password"))), "drill");
-}
-
-#[test]
-#[should_panic(expected = "Pod drill/a is twice in the response")]
-fn child_that_is_twice_in_the_response_fails_the_test() {
-    let parent = json!({ "metadata": { "name": "drill", "namespace": "drill" }, "spec": { "act": "repeat" } });
-    let _ = testing::request::<Tool>(parent).call();
-}
-
-#[test]
-#[should_panic(expected = "ConfigMap")]
-fn child_of_a_kind_that_is_not_declared_fails_the_test() {
-    let _ = tool("undeclared").call();
 }
 
 #[test]

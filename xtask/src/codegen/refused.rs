@@ -24,7 +24,9 @@ pub fn page(root: &Path) -> anyhow::Result<String> {
     let (text, _) = text.split_once(MARKER).with_context(|| format!("{PAGE} has no line {}", MARKER.trim_end()))?;
     let mut page = format!("{text}{MARKER}| response | the host's sentence |\n|---|---|\n");
     for case in cases {
-        let text = |field: &str| case[field].as_str().with_context(|| format!("{CASES}: a case has no {field}"));
+        let text = |field: &str| {
+            case.get(field).and_then(Value::as_str).with_context(|| format!("{CASES}: a case has no {field}"))
+        };
         writeln!(page, "| {} | {} |", text("description")?, text("refused")?)?;
     }
     Ok(page)

@@ -205,8 +205,9 @@ mod tests {
     fn listed_responses_are_refused_with_their_sentences() {
         let cases = include_str!("../../../conformance/refused.json");
         let cases: Vec<Value> = serde_json::from_str(cases).expect("cases");
-        let of =
-            |list: &Value, take: fn(&Value) -> Value| Value::from_iter(list.as_array().into_iter().flatten().map(take));
+        let of = |list: &Value, take: fn(&Value) -> Value| {
+            list.as_array().into_iter().flatten().map(take).collect::<Value>()
+        };
         for case in cases {
             let refused = refused(|call| {
                 call["descriptor"]["children"] =

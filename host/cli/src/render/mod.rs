@@ -15,7 +15,7 @@ use clap::error::ErrorKind;
 use serde_json::{Value, json};
 use windlass_core::contract::related::{Need, ReadProblem};
 use windlass_core::contract::snapshot::Snapshot;
-use windlass_core::contract::{CallReport, Failure, Note, Phase};
+use windlass_core::contract::{CallReport, Failure, Note, Phase, Response};
 use windlass_core::object::Object;
 use windlass_core::plugin::schema::structural as schema;
 use windlass_core::reconcile::outcome::{Outcome, Problem};
@@ -231,28 +231,30 @@ fn render(
         );
     }
     let status: Option<Value> = response.status.as_deref().map(serde_json::from_slice).transpose()?;
-    let mut rendered = json!({
-        "children": bodies,
-        "status": status,
-        "events": response.events,
-        "requeueMs": response.requeue,
-    });
-    if args.finalize {
-        set(&mut rendered, &["finalized"], response.finalized);
+    let mut rendered = json!({"children": bodies, "status": status});
+    add_rest(&mut rendered, &response, args.finalize);
+    Ok(rendered)
+}
+
+/// Adds what a response has beside children and status.
+fn add_rest(rendered: &mut Value, response: &Response, is_finalizing: bool) {
+    set(rendered, &["events"], json!(response.events));
+    set(rendered, &["requeueMs"], response.requeue);
+    if is_finalizing {
+        set(rendered, &["finalized"], response.finalized);
     }
     if !response.requirements.is_empty() {
-        set(&mut rendered, &["requirements"], json!(response.requirements));
+        set(rendered, &["requirements"], json!(response.requirements));
     }
     if let Some(waiting) = &response.waiting {
-        set(&mut rendered, &["waiting"], &**waiting);
+        set(rendered, &["waiting"], &**waiting);
     }
     if let Some(at) = response.requeue_at {
-        set(&mut rendered, &["requeueAtMs"], at.get());
+        set(rendered, &["requeueAtMs"], at.get());
     }
     if !response.keep.is_none() {
-        set(&mut rendered, &["keep"], json!(response.keep));
+        set(rendered, &["keep"], json!(response.keep));
     }
-    Ok(rendered)
 }
 
 /// The output if there is no response.
