@@ -12,12 +12,15 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::structural::{fill_in, of_definition, problems_of_stored, property};
+use super::structural::{fill_in_within, of_definition, problems_of_stored, property};
 use crate::contract::{Descriptor, Parent};
 use crate::value::bounded::{LruCache, bounded};
 
 /// Number of specs of a component that are known to fit: most calls are for a change of a child, with the spec of the call before.
 const KNOWN_MAX: usize = 1024;
+
+/// Largest amount of work for the defaults of one spec. The schema comes from a component that the host does not trust.
+const DEFAULTS_MAX: usize = 400_000;
 
 /// The schema of the spec of a component's parents. Other fields of a parent are validated by the API server alone.
 pub struct ParentSchema {
@@ -56,7 +59,8 @@ impl ParentSchema {
         Some(Self { spec, is_required, known: Mutex::new(bounded(KNOWN_MAX)), hasher: DefaultHashBuilder::default() })
     }
 
-    /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written.
+    /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written. A parent that would cost too
+    /// much is left as it is.
     pub fn check(&self, parent: &[u8]) -> Checked {
         let Ok(Written { spec }) = serde_json::from_slice(parent) else { return Checked::default() };
         let Some(spec) = spec else { return self.check_without_spec(parent) };
@@ -65,7 +69,11 @@ impl ParentSchema {
             return Checked::default();
         }
         let Ok(mut completed) = serde_json::from_str(spec.get()) else { return Checked::default() };
-        let is_changed = fill_in(&self.spec, &mut completed);
+        let mut work = DEFAULTS_MAX;
+        let is_changed = fill_in_within(&self.spec, &mut completed, &mut work);
+        if work == 0 {
+            return Checked::default();
+        }
         let checked = Checked {
             problems: problems_of_stored(&self.spec, &completed, "spec"),
             completed: is_changed.then(|| with_spec(parent, &completed)).flatten(),
@@ -80,9 +88,10 @@ impl ParentSchema {
     fn check_without_spec(&self, parent: &[u8]) -> Checked {
         match self.spec.get("default") {
             Some(default) => {
-                let mut spec = default.clone();
-                fill_in(&self.spec, &mut spec);
-                Checked { completed: with_spec(parent, &spec), problems: Vec::new() }
+                let (mut spec, mut work) = (default.clone(), DEFAULTS_MAX);
+                fill_in_within(&self.spec, &mut spec, &mut work);
+                let completed = if work > 0 { with_spec(parent, &spec) } else { None };
+                Checked { completed, problems: Vec::new() }
             }
             None if self.is_required => {
                 Checked { completed: None, problems: vec!["spec: required, and missing".to_owned()] }
@@ -268,6 +277,22 @@ mod tests {
             String::from_utf8(completed).expect("UTF-8"),
             r#"{"apiVersion":"g/v1","metadata":{"generation":2},"spec":{"any":1234567890123456789012,"image":"a","parts":[{"kind":"small","size":1.50e0},{"kind":"b"}],"replicas":1},"status":{}}"#
         );
+    }
+
+    #[test]
+    fn parent_with_too_many_defaults_is_left_as_it_is() {
+        let large = json!({"type": "string", "default": "a".repeat(10_000)});
+        let spec = json!({"type": "object", "properties": {
+            "items": {"type": "array", "items": {"type": "object", "properties": {"large": large}}},
+        }});
+        let schema = json!({"type": "object", "properties": {"spec": spec}});
+        let version = json!({"name": "v1", "storage": true, "schema": {"openAPIV3Schema": schema}});
+        let definition = json!({"spec": {"versions": [version]}}).to_string().into_bytes();
+        let schema = ParentSchema::of(&Descriptor::about("a", "1.0.0", Parent::Custom(definition))).expect("a schema");
+        let checked =
+            |items: usize| schema.check(json!({"spec": {"items": vec![json!({}); items]}}).to_string().as_bytes());
+        assert!(checked(10).completed.is_some_and(|parent| parent.len() > 100_000));
+        assert_eq!(checked(10_000), Checked::default(), "a hundred megabytes");
     }
 
     #[test]

@@ -19,6 +19,12 @@ pub fn of_definition(definition: &Value) -> Option<&Value> {
 
 /// Fills in the defaults of missing fields, and removes null from fields that are not nullable. Returns whether it changed the value.
 pub fn fill_in(schema: &Value, value: &mut Value) -> bool {
+    fill_in_within(schema, value, &mut { usize::MAX })
+}
+
+/// The same with at most this amount of work, of which the rest is left; at 0, the value is not complete. Each item of a list may lack
+/// the same large default.
+pub(super) fn fill_in_within(schema: &Value, value: &mut Value, work: &mut usize) -> bool {
     let mut is_changed = false;
     if let Value::Object(fields) = value {
         let count = fields.len();
@@ -26,14 +32,36 @@ pub fn fill_in(schema: &Value, value: &mut Value) -> bool {
         fields.retain(|name, field| !(field.is_null() && is_missing(name)));
         is_changed = fields.len() < count;
         for (name, property) in object(schema, "properties").into_iter().flatten() {
+            spend(work, 1);
             if let Some(default) = property.get("default").filter(|_| !fields.contains_key(name)) {
+                spend(work, weight(default));
+                if *work == 0 {
+                    return is_changed;
+                }
                 fields.insert(name.clone(), default.clone());
                 is_changed = true;
             }
         }
     }
-    for_each_inside(schema, value, |schema, value| is_changed |= fill_in(schema, value));
+    for_each_inside(schema, value, |schema, value| {
+        spend(work, 1);
+        is_changed |= *work > 0 && fill_in_within(schema, value, work);
+    });
     is_changed
+}
+
+fn spend(work: &mut usize, cost: usize) {
+    *work = work.saturating_sub(cost);
+}
+
+/// About how much work a copy of a value is.
+fn weight(value: &Value) -> usize {
+    1 + match value {
+        Value::Object(fields) => fields.values().map(weight).sum(),
+        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::String(text) => text.len() / 16,
+        Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+    }
 }
 
 /// Removes the fields that the schema does not have.

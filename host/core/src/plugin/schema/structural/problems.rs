@@ -13,6 +13,8 @@ const KNOWN_SHOWN: usize = 20;
 /// Largest amount of work for one value: about the number of comparisons. A component may declare a schema of which each
 /// item of a list costs much.
 const STEPS_MAX: usize = 4_000_000;
+/// The same for a check before each call: less than a tenth of a second.
+const STEPS_OF_CALL_MAX: usize = 1_000_000;
 /// The part of [`STEPS_MAX`] that the compilation of a pattern needs.
 const STEPS_OF_PATTERN: usize = 10_000;
 /// The part of [`STEPS_MAX`] that a pattern needs for a character of a text.
@@ -51,7 +53,7 @@ pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
 pub fn problems_of_stored(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Problems { rules: Rules::Stored, is_open: true, ..Problems::default() };
     found.check(schema, value, path);
-    if found.steps > STEPS_MAX { Vec::new() } else { found.into_lines() }
+    if found.is_too_costly() { Vec::new() } else { found.into_lines() }
 }
 
 /// The first whole number beyond 64 bits.
@@ -102,7 +104,7 @@ impl Problems {
         if self.more > 0 {
             self.lines.push(format!("and {} more problems", self.more));
         }
-        if self.steps > STEPS_MAX {
+        if self.is_too_costly() {
             self.lines.push("the value is too large for its schema: checking it would take too long".to_owned());
         }
         self.lines
@@ -111,7 +113,11 @@ impl Problems {
     /// Counts work; returns false if the value is too costly to be checked.
     fn afford(&mut self, steps: usize) -> bool {
         self.steps = self.steps.saturating_add(steps);
-        self.steps <= STEPS_MAX
+        !self.is_too_costly()
+    }
+
+    fn is_too_costly(&self) -> bool {
+        self.steps > if self.rules == Rules::Stored { STEPS_OF_CALL_MAX } else { STEPS_MAX }
     }
 
     fn check(&mut self, schema: &Value, value: &Value, path: &str) {
@@ -335,7 +341,7 @@ impl Problems {
         let mut found = Self { is_open: true, rules: self.rules, steps: self.steps, ..Self::default() };
         found.check(schema, value, path);
         self.steps = found.steps;
-        found.lines.is_empty() && self.steps <= STEPS_MAX
+        found.lines.is_empty() && !self.is_too_costly()
     }
 }
 
