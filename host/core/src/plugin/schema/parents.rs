@@ -12,14 +12,14 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::structural::{fill_in_within, of_definition, problems_of_stored, property};
+use super::structural::{fill_in_within, is_true, of_definition, problems_of_stored, property};
 use crate::contract::{Descriptor, Parent};
 use crate::value::bounded::{LruCache, bounded};
 
 /// Number of specs of a component that are known to fit: most calls are for a change of a child, with the spec of the call before.
 const KNOWN_MAX: usize = 1024;
 
-/// Largest amount of work for the defaults of one spec. The schema comes from a component that the host does not trust.
+/// Largest amount of work for the defaults of one spec, about 6 MB of memory. The schema comes from a component that the host does not trust.
 const DEFAULTS_MAX: usize = 400_000;
 
 /// The schema of the spec of a component's parents. Other fields of a parent are validated by the API server alone.
@@ -59,8 +59,8 @@ impl ParentSchema {
         Some(Self { spec, is_required, known: Mutex::new(bounded(KNOWN_MAX)), hasher: DefaultHashBuilder::default() })
     }
 
-    /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written. A parent that would cost too
-    /// much is left as it is.
+    /// Checks a parent, and fills in its defaults. Numbers in fields without defaults stay as they are written. Defaults that would cost too
+    /// much are not filled in, and what would cost too much to be checked has no problem.
     pub fn check(&self, parent: &[u8]) -> Checked {
         let Ok(Written { spec }) = serde_json::from_slice(parent) else { return Checked::default() };
         let Some(spec) = spec else { return self.check_without_spec(parent) };
@@ -84,9 +84,10 @@ impl ParentSchema {
         checked
     }
 
-    /// A spec that has a default need not be there.
+    /// A spec that has a default need not be there, and may be null if the schema says so.
     fn check_without_spec(&self, parent: &[u8]) -> Checked {
         match self.spec.get("default") {
+            _ if is_true(&self.spec, "nullable") => Checked::default(),
             Some(default) => {
                 let (mut spec, mut work) = (default.clone(), DEFAULTS_MAX);
                 fill_in_within(&self.spec, &mut spec, &mut work);
@@ -281,18 +282,23 @@ mod tests {
 
     #[test]
     fn parent_with_too_many_defaults_is_left_as_it_is() {
-        let large = json!({"type": "string", "default": "a".repeat(10_000)});
+        let large =
+            json!({"type": "object", "properties": {"large": {"type": "string", "default": "a".repeat(10_000)}}});
+        let named = json!({"type": "object", "properties": {"a".repeat(10_000): {"type": "integer", "default": 1}}});
         let spec = json!({"type": "object", "properties": {
-            "items": {"type": "array", "items": {"type": "object", "properties": {"large": large}}},
+            "items": {"type": "array", "items": large}, "names": {"type": "array", "items": named},
         }});
         let schema = json!({"type": "object", "properties": {"spec": spec}});
         let version = json!({"name": "v1", "storage": true, "schema": {"openAPIV3Schema": schema}});
         let definition = json!({"spec": {"versions": [version]}}).to_string().into_bytes();
         let schema = ParentSchema::of(&Descriptor::about("a", "1.0.0", Parent::Custom(definition))).expect("a schema");
-        let checked =
-            |items: usize| schema.check(json!({"spec": {"items": vec![json!({}); items]}}).to_string().as_bytes());
-        assert!(checked(10).completed.is_some_and(|parent| parent.len() > 100_000));
-        assert_eq!(checked(10_000), Checked::default(), "a hundred megabytes");
+        let checked = |field: &str, items: usize| {
+            schema.check(json!({"spec": {field: vec![json!({}); items]}}).to_string().as_bytes())
+        };
+        for field in ["items", "names"] {
+            assert!(checked(field, 10).completed.is_some_and(|parent| parent.len() > 100_000), "{field}");
+            assert_eq!(checked(field, 10_000), Checked::default(), "{field}: a hundred megabytes");
+        }
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub(super) fn fill_in_within(schema: &Value, value: &mut Value, work: &mut usize
         for (name, property) in object(schema, "properties").into_iter().flatten() {
             spend(work, 1);
             if let Some(default) = property.get("default").filter(|_| !fields.contains_key(name)) {
-                spend(work, weight(default));
+                spend(work, entry_weight(name, default));
                 if *work == 0 {
                     return is_changed;
                 }
@@ -54,14 +54,19 @@ fn spend(work: &mut usize, cost: usize) {
     *work = work.saturating_sub(cost);
 }
 
-/// About how much work a copy of a value is.
+/// About how much memory a copy of a value needs, in units of 16 bytes.
 fn weight(value: &Value) -> usize {
-    1 + match value {
-        Value::Object(fields) => fields.values().map(weight).sum(),
+    2 + match value {
+        // The first node of a map has room for eleven fields.
+        Value::Object(fields) => 40 + fields.iter().map(|(name, field)| entry_weight(name, field)).sum::<usize>(),
         Value::Array(items) => items.iter().map(weight).sum(),
         Value::String(text) => text.len() / 16,
         Value::Null | Value::Bool(_) | Value::Number(_) => 0,
     }
+}
+
+fn entry_weight(name: &str, value: &Value) -> usize {
+    4 + name.len() / 16 + weight(value)
 }
 
 /// Removes the fields that the schema does not have.

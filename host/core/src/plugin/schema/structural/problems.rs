@@ -17,8 +17,10 @@ const STEPS_MAX: usize = 4_000_000;
 const STEPS_OF_CALL_MAX: usize = 1_000_000;
 /// The part of [`STEPS_MAX`] that the compilation of a pattern needs.
 const STEPS_OF_PATTERN: usize = 10_000;
-/// The part of [`STEPS_MAX`] that a pattern needs for a character of a text.
-const STEPS_OF_CHARACTER: usize = 64;
+/// Largest amount of work for the patterns of one value: characters, times the states of their patterns.
+const MATCHED_MAX: usize = 20_000_000;
+/// Largest number of characters of a text in a message.
+const TEXT_SHOWN: usize = 100;
 
 /// The problems of a whole object, each with the path of its field. Metadata and status are not validated.
 pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
@@ -30,8 +32,7 @@ pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
 }
 
 /// The problems of a Plugin's `spec.config` in the schema that its component declares. Of keywords that a CRD cannot have,
-/// only the names of fields count; an object whose schema names no field may have any. In doubt, there is no problem: the
-/// plugin checks its config too.
+/// only the names of fields count; an object whose schema names no field may have any. In doubt, there is no problem.
 pub fn problems_of_config(schema: &Value, config: &Value) -> Vec<String> {
     let mut found = Problems { rules: Rules::Config, ..Problems::default() };
     // The patterns have their own limit, and none of them stays in memory.
@@ -53,7 +54,8 @@ pub fn problems_at(schema: &Value, value: &Value, path: &str) -> Vec<String> {
 pub fn problems_of_stored(schema: &Value, value: &Value, path: &str) -> Vec<String> {
     let mut found = Problems { rules: Rules::Stored, is_open: true, ..Problems::default() };
     found.check(schema, value, path);
-    if found.is_too_costly() { Vec::new() } else { found.into_lines() }
+    // What costs too much is left to the API server.
+    if found.is_too_costly() { found.lines } else { found.into_lines() }
 }
 
 /// The first whole number beyond 64 bits.
@@ -81,22 +83,32 @@ struct Problems {
     rules: Rules,
     /// Whether unknown fields are accepted, because the schema only constrains.
     is_open: bool,
+    /// Whether only their number is asked for.
+    is_quiet: bool,
     steps: usize,
+    /// Work for patterns.
+    matched: usize,
 }
 
 impl Problems {
-    fn add(&mut self, path: &str, problem: &str) {
-        if self.lines.len() < SHOWN {
+    /// Adds a problem, whose text is made only if it is shown.
+    fn add(&mut self, path: &str, problem: impl FnOnce() -> String) {
+        // What follows from a check that was given up is not certain.
+        if self.rules == Rules::Stored && self.is_too_costly() {
+            return;
+        }
+        if self.lines.len() < SHOWN && !self.is_quiet {
             let path = if path.is_empty() { "the object" } else { path };
-            self.lines.push(format!("{path}: {problem}"));
+            self.lines.push(format!("{path}: {}", problem()));
         } else {
             self.more += 1;
         }
     }
 
     /// Adds a problem of a field, whose path is built only if it is shown.
-    fn add_of_field(&mut self, path: &str, name: &str, problem: &str) {
-        let path = if self.lines.len() < SHOWN { join(path, name) } else { String::new() };
+    fn add_of_field(&mut self, path: &str, name: &str, problem: impl FnOnce() -> String) {
+        let is_shown = self.lines.len() < SHOWN && !self.is_quiet;
+        let path = if is_shown { join(path, name) } else { String::new() };
         self.add(&path, problem);
     }
 
@@ -128,12 +140,15 @@ impl Problems {
             return;
         }
         if let Some(problem) = wrong_type(schema, value) {
-            return self.add(path, &problem);
+            return self.add(path, || problem);
         }
         let allowed = schema.get("enum").and_then(Value::as_array);
-        if let Some(allowed) = allowed.filter(|all| self.afford(all.len()) && !all.contains(value)) {
-            let allowed: Vec<_> = allowed.iter().take(KNOWN_SHOWN).map(ToString::to_string).collect();
-            self.add(path, &format!("unsupported value {value}; supported are {}", allowed.join(", ")));
+        let is_one = |all: &[Value]| all.iter().any(|one| is_same(one, value));
+        if let Some(allowed) = allowed.filter(|all| self.afford(all.len()) && !is_one(all)) {
+            self.add(path, || {
+                let allowed: Vec<_> = allowed.iter().take(KNOWN_SHOWN).map(shown).collect();
+                format!("unsupported value {}; supported are {}", shown(value), allowed.join(", "))
+            });
         }
         match value {
             Value::Object(fields) => self.check_object(schema, fields, path),
@@ -153,11 +168,15 @@ impl Problems {
         for name in required.iter().filter_map(Value::as_str) {
             let has_default = || property(schema, name).is_some_and(|one| one.get("default").is_some());
             if !fields.contains_key(name) && !has_default() {
-                self.add_of_field(path, name, "required, and missing");
+                self.add_of_field(path, name, || "required, and missing".to_owned());
             }
         }
         self.check_bound(schema, ("minProperties", "maxProperties"), fields.len(), "fields", path);
         for (name, field) in fields {
+            // The path is built for each of them.
+            if !self.afford(path.len() / 16) {
+                return;
+            }
             let path = join(path, name);
             let is_config = self.rules == Rules::Config;
             let is_own = object(schema, "properties").is_some_and(|own| own.contains_key(name));
@@ -173,14 +192,16 @@ impl Problems {
                 }
                 None if self.is_open || knows(schema, name) => {}
                 None if !is_config => {
-                    self.add(&path, "unknown field; the API server drops it, or refuses it under strict validation");
+                    self.add(&path, || {
+                        "unknown field; the API server drops it, or refuses it under strict validation".to_owned()
+                    });
                 }
                 None if is_closed(schema)
                     || schema.get("properties").is_some() && !self.is_named_elsewhere(schema, name) =>
                 {
                     let known = object(schema, "properties").into_iter().flatten().map(|(name, _)| name.as_str());
                     let known: Vec<_> = known.take(KNOWN_SHOWN).collect();
-                    self.add(&path, &format!("unknown field; known are {}", known.join(", ")));
+                    self.add(&path, || format!("unknown field; known are {}", known.join(", ")));
                 }
                 None => {}
             }
@@ -213,6 +234,9 @@ impl Problems {
         }
         let list_type = schema.get("x-kubernetes-list-type").and_then(Value::as_str);
         for (at, item) in items.iter().enumerate() {
+            if !self.afford(path.len() / 16) {
+                return;
+            }
             let path = format!("{path}[{at}]");
             let same = |other: &Value| match list_type {
                 Some("set") => other == item,
@@ -221,11 +245,11 @@ impl Problems {
             };
             let cost = at.saturating_mul(keys.len().max(1));
             if matches!(list_type, Some("set" | "map")) && self.afford(cost) && items.iter().take(at).any(same) {
-                match &*keys {
-                    [key] => {
-                        self.add_of_field(&path, key, &format!("{} is given twice", shown_in(item, key)));
+                match (&*keys, keys.first().and_then(|key| item.get(key))) {
+                    ([key], Some(value)) => {
+                        self.add_of_field(&path, key, || format!("{} is given twice", shown(value)));
                     }
-                    _ => self.add(&path, "is given twice"),
+                    _ => self.add(&path, || "is given twice".to_owned()),
                 }
             }
             if let Some(schema) = schema.get("items") {
@@ -237,12 +261,12 @@ impl Problems {
     fn check_text(&mut self, schema: &Value, text: &str, path: &str) {
         self.check_bound(schema, ("minLength", "maxLength"), text.chars().count(), "characters", path);
         if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
-            // A pattern that cannot be read is left to the API server; in a config, to the plugin.
+            // A pattern that cannot be read is left to the API server.
             if self.matches(pattern, text) == Some(false) {
-                match pattern::noun(pattern) {
-                    Some(noun) => self.add(path, &format!("{text:?} is not {noun}")),
-                    None => self.add(path, &format!("{text:?} does not match the pattern {pattern}")),
-                }
+                self.add(path, || match pattern::noun(pattern) {
+                    Some(noun) => format!("{} is not {noun}", quoted(text)),
+                    None => format!("{} does not match the pattern {pattern}", quoted(text)),
+                });
             }
         }
         let format = schema.get("format").and_then(Value::as_str).filter(|_| self.rules != Rules::Stored);
@@ -256,19 +280,26 @@ impl Problems {
             _ => false,
         };
         if is_wrong {
-            self.add(path, &format!("{text:?} has not the format {}", format.unwrap_or_default()));
+            self.add(path, || format!("{} has not the format {}", quoted(text), format.unwrap_or_default()));
         }
     }
 
-    /// Whether a text matches a pattern; `None` if the pattern cannot be compiled. A text that is too costly to match is
-    /// refused for that reason, and counts as matching.
+    /// Whether a text matches a pattern; `None` if that is not known. A text that costs too much to be matched is not, and makes a config
+    /// or a file too costly.
     fn matches(&mut self, pattern: &str, text: &str) -> Option<bool> {
         let is_new = pattern.len() <= PATTERN_LENGTH_MAX && COMPILED.with_borrow(|all| !all.contains(pattern));
-        let cost = if is_new { STEPS_OF_PATTERN } else { 1 };
-        if !self.afford(cost.saturating_add(text.len().saturating_mul(STEPS_OF_CHARACTER))) {
-            return Some(true);
+        if !self.afford(if is_new { STEPS_OF_PATTERN } else { 1 }) {
+            return None;
         }
-        compiled(pattern).map(|regex| regex.is_match(text))
+        let pattern = compiled(pattern)?;
+        self.matched = self.matched.saturating_add(pattern.cost(text));
+        if self.matched > MATCHED_MAX {
+            if self.rules != Rules::Stored {
+                self.steps = usize::MAX;
+            }
+            return None;
+        }
+        Some(pattern.is_match(text))
     }
 
     fn check_number(&mut self, schema: &Value, number: &serde_json::Number, path: &str) {
@@ -282,13 +313,13 @@ impl Problems {
             let excludes = is_true(schema, exclusive);
             let (is_outside, kind) = if excludes { (is_at_or_beyond, "exclusive ") } else { (is_beyond, "") };
             if let Some(bound) = bound(keyword).filter(|bound| is_outside(&found, bound)) {
-                self.add(path, &format!("{number} is {how} than the {kind}{keyword} {bound}"));
+                self.add(path, || format!("{number} is {how} than the {kind}{keyword} {bound}"));
             }
         }
         if let Some(step) = bound("multipleOf").filter(|step| *step > 0.0) {
             let times = found / step;
-            if (times - times.round()).abs() > 1e-9 {
-                self.add(path, &format!("{number} is no multiple of {step}"));
+            if (times - times.round()).abs() > 1e-9 * times.abs().max(1.0) {
+                self.add(path, || format!("{number} is no multiple of {step}"));
             }
         }
         // A whole number may be written as 1.0.
@@ -298,17 +329,17 @@ impl Problems {
             _ => false,
         };
         if is_outside {
-            self.add(path, &format!("{number} is outside of its format"));
+            self.add(path, || format!("{number} is outside of its format"));
         }
     }
 
     fn check_bound(&mut self, schema: &Value, (min, max): (&str, &str), found: usize, what: &str, path: &str) {
         let bound = |name: &str| schema.get(name).and_then(Value::as_u64).and_then(|bound| usize::try_from(bound).ok());
         if let Some(least) = bound(min).filter(|least| found < *least) {
-            self.add(path, &format!("{found} {what}, and at least {least} are required"));
+            self.add(path, || format!("{found} {what}, and at least {least} are required"));
         }
         if let Some(most) = bound(max).filter(|most| found > *most) {
-            self.add(path, &format!("{found} {what}, and at most {most} are allowed"));
+            self.add(path, || format!("{found} {what}, and at most {most} are allowed"));
         }
     }
 
@@ -323,25 +354,26 @@ impl Problems {
         }
         let is_any = |found: &mut Self| all("anyOf").any(|part| found.fits(part, value, path));
         if all("anyOf").next().is_some() && !is_any(self) {
-            self.add(path, "it fits none of anyOf");
+            self.add(path, || "it fits none of anyOf".to_owned());
         }
         let count = all("oneOf").filter(|part| self.fits(part, value, path)).count();
         // A part of a config's schema may have keywords that are ignored, and then only seems to fit.
         let is_exact = self.rules != Rules::Config;
         if all("oneOf").next().is_some() && (count == 0 || is_exact && count > 1) {
-            self.add(path, &format!("it fits {count} of oneOf, and must fit one"));
+            self.add(path, || format!("it fits {count} of oneOf, and must fit one"));
         }
         if is_exact && schema.get("not").is_some_and(|part| self.fits(part, value, path)) {
-            self.add(path, "it fits what `not` forbids");
+            self.add(path, || "it fits what `not` forbids".to_owned());
         }
     }
 
     /// Whether the value has no problem in a schema that only constrains.
     fn fits(&mut self, schema: &Value, value: &Value, path: &str) -> bool {
-        let mut found = Self { is_open: true, rules: self.rules, steps: self.steps, ..Self::default() };
+        let Self { rules, steps, matched, .. } = *self;
+        let mut found = Self { is_open: true, is_quiet: true, rules, steps, matched, ..Self::default() };
         found.check(schema, value, path);
-        self.steps = found.steps;
-        found.lines.is_empty() && !self.is_too_costly()
+        (self.steps, self.matched) = (found.steps, found.matched);
+        found.more == 0 && !self.is_too_costly()
     }
 }
 
@@ -386,8 +418,28 @@ fn parts(schema: &Value) -> impl Iterator<Item = &Value> {
     lists.flatten().chain(maps.flat_map(Map::values)).chain(single)
 }
 
-fn shown_in(item: &Value, key: &str) -> String {
-    item.get(key).map_or_else(String::new, Value::to_string)
+/// Whether the API server takes two values for the same: 1.0 is 1.
+fn is_same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || one.as_f64() == other.as_f64(),
+        _ => one == other,
+    }
+}
+
+/// A value as a message shows it: not more than the beginning of a long text.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::String(text) => quoted(text),
+        Value::Array(_) | Value::Object(_) => type_of(value),
+        Value::Null | Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    match text.char_indices().nth(TEXT_SHOWN) {
+        Some((end, _)) => format!("{:?}…", text.split_at(end).0),
+        None => format!("{text:?}"),
+    }
 }
 
 fn is_closed(schema: &Value) -> bool {

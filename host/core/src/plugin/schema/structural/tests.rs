@@ -107,6 +107,37 @@ fn whole_numbers_fit_their_format_however_they_are_written() {
 }
 
 #[test]
+fn numbers_are_compared_as_the_api_server_does() {
+    let problems = |schema: Value, number: Value| problems_at(&schema, &number, "a");
+    assert_eq!(problems(json!({"multipleOf": 0.01}), json!(111_856.93)), [""; 0]);
+    assert_eq!(problems(json!({"multipleOf": 0.01}), json!(0.015)).len(), 1);
+    assert_eq!(problems(json!({"enum": [1.0, 2]}), json!(1)), [""; 0]);
+    assert_eq!(problems(json!({"enum": [1.0, 2]}), json!(3)).len(), 1);
+}
+
+#[test]
+fn stored_object_that_costs_too_much_to_be_checked_has_no_problem_beyond_those_found() {
+    let list = json!({"type": "array", "items": {"type": "integer"}});
+    let schema = json!({"properties": {"a": {"type": "integer"}}, "additionalProperties": list});
+    let key = "k".repeat(100_000);
+    let mut items = vec![json!(1); 1000];
+    items.push(json!("no number"));
+    let few = problems_of_stored(&schema, &json!({"k": items}), "spec");
+    assert_eq!(few, ["spec.k[1000]: must be of type integer, and is a string"]);
+    let found = problems_of_stored(&schema, &json!({"a": "b", key: items}), "spec");
+    assert_eq!(found, ["spec.a: must be of type integer, and is a string"]);
+    let patterns = json!({"properties": {"a": {"type": "integer"}, "text": {"pattern": "^a+$"}}});
+    let found = problems_of_stored(&patterns, &json!({"text": "b".repeat(1_000_000), "a": "b"}), "spec");
+    assert_eq!(found, ["spec.a: must be of type integer, and is a string"]);
+}
+
+#[test]
+fn message_shows_the_beginning_of_a_long_text() {
+    let found = problems_at(&json!({"enum": ["a"]}), &json!("x".repeat(10_000)), "a");
+    assert_eq!(found, [format!("a: unsupported value \"{}\"…; supported are \"a\"", "x".repeat(100))]);
+}
+
+#[test]
 fn typo_in_a_config_is_a_problem_with_its_path_and_the_known_fields() {
     let schema = json!({
         "type": "object", "required": ["image", "size"],
@@ -198,7 +229,7 @@ fn config_field_that_another_part_of_the_schema_may_name_is_known() {
 fn compiled_patterns_are_bounded_in_size_and_in_number() {
     COMPILED.set(bounded(PATTERNS_KEPT));
     let (schema, value) = (json!({"pattern": "^((abc){90}){90}$"}), json!("-"));
-    assert_eq!(problems_of_config(&schema, &value), [""; 0], "too large for the host: the plugin checks it alone");
+    assert_eq!(problems_of_config(&schema, &value), [""; 0], "too large for the host");
     let (unicode, ascii) = (json!({"pattern": r"^\p{L}$"}), json!({"pattern": r"^\S\d$"}));
     assert_eq!(problems_at(&unicode, &value, "a"), [""; 0], "the API server checks it alone");
     assert_eq!(problems_at(&ascii, &json!("\u{a0}1"), "a"), [""; 0], "a space of Unicode is none of RE2");
