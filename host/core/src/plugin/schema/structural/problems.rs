@@ -21,6 +21,8 @@ const STEPS_OF_PATTERN: usize = 10_000;
 const MATCHED_MAX: usize = 20_000_000;
 /// Largest number of characters of a text in a message.
 const TEXT_SHOWN: usize = 100;
+/// Largest number of characters of a path in a message.
+const PATH_SHOWN: usize = 500;
 
 /// The problems of a whole object, each with the path of its field. Metadata and status are not validated.
 pub fn problems(schema: &Value, object: &Value) -> Vec<String> {
@@ -99,7 +101,9 @@ impl Problems {
         }
         if self.lines.len() < SHOWN && !self.is_quiet {
             let path = if path.is_empty() { "the object" } else { path };
-            self.lines.push(format!("{path}: {}", problem()));
+            // Names of fields are of users: each line of a message is short.
+            let (start, more) = beginning(path, PATH_SHOWN);
+            self.lines.push(format!("{start}{more}: {}", problem()));
         } else {
             self.more += 1;
         }
@@ -436,9 +440,15 @@ fn shown(value: &Value) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    match text.char_indices().nth(TEXT_SHOWN) {
-        Some((end, _)) => format!("{:?}…", text.split_at(end).0),
-        None => format!("{text:?}"),
+    let (start, more) = beginning(text, TEXT_SHOWN);
+    format!("{start:?}{more}")
+}
+
+/// The first characters of a text, and a sign if there are more.
+fn beginning(text: &str, most: usize) -> (&str, &'static str) {
+    match text.char_indices().nth(most) {
+        Some((end, _)) => (text.split_at(end).0, "…"),
+        None => (text, ""),
     }
 }
 

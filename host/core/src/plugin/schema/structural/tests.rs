@@ -132,7 +132,10 @@ fn stored_object_that_costs_too_much_to_be_checked_has_no_problem_beyond_those_f
 }
 
 #[test]
-fn message_shows_the_beginning_of_a_long_text() {
+fn message_shows_the_beginning_of_a_long_text_and_of_a_long_path() {
+    let key = "k".repeat(100_000);
+    let found = problems_at(&json!({"additionalProperties": {"type": "integer"}}), &json!({key: "x"}), "spec");
+    assert_eq!(found, [format!("spec.{}…: must be of type integer, and is a string", "k".repeat(495))]);
     let found = problems_at(&json!({"enum": ["a"]}), &json!("x".repeat(10_000)), "a");
     assert_eq!(found, [format!("a: unsupported value \"{}\"…; supported are \"a\"", "x".repeat(100))]);
 }
