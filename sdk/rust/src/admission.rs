@@ -16,8 +16,8 @@ use crate::{
 ///
 /// **The host does not serve admission yet**: it registers no webhook and never calls [`review`](Admission::review), which
 /// only [`testing`](crate::testing) calls. In a cluster the CRD's schema and its CEL rules
-/// ([`CustomResource::rule`](crate::CustomResource::rule)) validate and default, and [`Reconciler::reconcile`] must check the
-/// spec itself.
+/// ([`CustomResource::rule`](crate::CustomResource::rule)) validate and default, and [`Reconciler::reconcile`] checks what
+/// they cannot say.
 ///
 /// A review is pure, like [`Reconciler::reconcile`]: it depends on its [`AdmissionRequest`] alone.
 pub trait Admission: Reconciler {

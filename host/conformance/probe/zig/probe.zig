@@ -78,7 +78,6 @@ fn readSpec(parent: json.Value, failure: *contract.Failure) Error!fields.Spec {
         if (cause == error.Misfit) return invalid(failure, misfit.field, misfit.why);
         return error.OutOfMemory;
     };
-    if (spec.children > 1000) return invalid(failure, "spec.children", "is not between 0 and 1000");
     return spec;
 }
 
