@@ -14,6 +14,7 @@ mod process;
 mod raw;
 mod report;
 mod scale;
+mod schedule;
 mod settings;
 mod shards;
 mod stage;
@@ -69,7 +70,7 @@ struct Run {
     #[arg(long)]
     report: Option<PathBuf>,
     /// Measure only these goals: p1 (with p2, p3, p4), p5, p6, p7 (with p9), p10 (with p8), p11, p12, r19; or changes,
-    /// churn, shards or languages, which have no goal and are measured only if they are named
+    /// churn, schedule, shards or languages, which have no goal and are measured only if they are named
     #[arg(long)]
     only: Vec<String>,
 }
@@ -128,27 +129,37 @@ async fn measure(run: &Run) -> anyhow::Result<()> {
         let rows = neighbours::measure_hostile(&run.paths, &amounts, &say).await;
         figures.hostile = figures.or_note("R19", rows, &say).unwrap_or_default();
     }
-    if run.only.iter().any(|key| key == "changes") {
-        let changes = changes::measure(&run.paths, &amounts, &say).await;
-        figures.changes = figures.or_note("changes", changes, &say).unwrap_or_default();
+    without_goal(run, &amounts, &mut figures, &say).await;
+    say("done");
+    write_out(run, &figures, (&machine, &date))
+}
+
+/// Measures what has no goal, and only runs if it is named.
+async fn without_goal(run: &Run, amounts: &Amounts, figures: &mut Figures, say: &dyn Fn(&str)) {
+    let named = |name: &str| run.only.iter().any(|key| key == name);
+    if named("changes") {
+        let changes = changes::measure(&run.paths, amounts, say).await;
+        figures.changes = figures.or_note("changes", changes, say).unwrap_or_default();
     }
-    if run.only.iter().any(|key| key == "churn") {
-        figures.churn = figures.or_note("churn", churn::measure(&run.paths, &amounts, &say).await, &say);
+    if named("churn") {
+        figures.churn = figures.or_note("churn", churn::measure(&run.paths, amounts, say).await, say);
     }
-    if run.only.iter().any(|key| key == "shards") {
-        let rounds = shards::measure(&run.paths, &amounts, &say).await;
-        figures.shards = figures.or_note("shards", rounds, &say).unwrap_or_default();
+    if named("schedule") {
+        let schedule = schedule::measure(&run.paths, amounts, say).await;
+        figures.schedule = figures.or_note("schedule", schedule, say);
     }
-    if run.only.iter().any(|key| key == "languages") {
+    if named("shards") {
+        let rounds = shards::measure(&run.paths, amounts, say).await;
+        figures.shards = figures.or_note("shards", rounds, say).unwrap_or_default();
+    }
+    if named("languages") {
         for component in &languages::COMPONENTS {
             say(&format!("languages: {}", component.name()));
-            let figure = languages::measure(&run.paths, &amounts, component).await;
-            let figure = figures.or_note(&component.name(), figure, &say);
+            let figure = languages::measure(&run.paths, amounts, component).await;
+            let figure = figures.or_note(&component.name(), figure, say);
             figures.languages.extend(figure);
         }
     }
-    say("done");
-    write_out(run, &figures, (&machine, &date))
 }
 
 /// Prints the table, and writes the files that were asked for.

@@ -117,6 +117,17 @@ impl Observer {
         self.wait("the first child", operator, patience, |now| now.first_child).await
     }
 
+    /// Waits until this number of children are created, and returns when the last one was.
+    pub async fn wait_children(
+        &self,
+        children: usize,
+        operator: &mut Process,
+        patience: Duration,
+    ) -> anyhow::Result<Instant> {
+        let all = |now: &Now| (now.children.len() >= children).then(Instant::now);
+        self.wait("all children", operator, patience, all).await
+    }
+
     /// Waits until this number of parents have converged, and this number of children were created.
     pub async fn wait_settled(
         &self,

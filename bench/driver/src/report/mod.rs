@@ -5,6 +5,7 @@ mod churn;
 mod goals;
 mod languages;
 pub mod plots;
+mod schedule;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,6 +20,7 @@ use crate::languages::Language;
 use crate::neighbours::{Hostile, Latency, Neighbours};
 use crate::process::as_float;
 use crate::scale::{Resync, Scale};
+use crate::schedule::Schedule;
 use crate::settings::CHILDREN;
 use crate::shards::{self, COLUMNS, Turn};
 use crate::starts::Starts;
@@ -44,6 +46,8 @@ pub struct Figures {
     pub failover: Option<Failover>,
     /// The memory under churn.
     pub churn: Option<Churn>,
+    /// Parents with one schedule.
+    pub schedule: Option<Schedule>,
     /// Changes of children.
     pub changes: Vec<Change>,
     /// For each round, the turn of each number of hosts that share the parents.
@@ -95,6 +99,9 @@ impl Figures {
         if let Some(churn) = &self.churn {
             all.insert("churn".to_owned(), churn::json(churn));
         }
+        if let Some(schedule) = &self.schedule {
+            all.insert("schedule".to_owned(), schedule::json(schedule));
+        }
         if !self.changes.is_empty() {
             all.insert("changes".to_owned(), self.changes.iter().map(changes::json).collect());
         }
@@ -139,6 +146,9 @@ impl Figures {
         self.hostile_table(&mut text);
         if let Some(churn) = &self.churn {
             churn::table(churn, &mut text);
+        }
+        if let Some(schedule) = &self.schedule {
+            schedule::table(schedule, &mut text);
         }
         changes::table(&self.changes, &mut text);
         self.shards_table(&mut text);
