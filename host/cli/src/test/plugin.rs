@@ -45,12 +45,16 @@ impl<'a> Tested<'a> {
     /// The kind of the component's parents.
     pub fn kind(&self) -> ParentKind {
         let kind = &self.offline.described.kind;
-        let selector = self.offline.described.descriptor.selector.labels().and_then(|selector| selector.parse().ok());
+        let selector = &self.offline.described.descriptor.selector;
+        let selected = |selector: Option<&str>| {
+            selector.and_then(|selector| selector.parse().ok()).map(|selector| labels_of(&selector)).unwrap_or_default()
+        };
         ParentKind {
             api_version: kind.api_version(),
             kind: kind.kind.to_string(),
             schema: self.offline.described.schema().cloned(),
-            labels: selector.as_ref().map(labels_of).unwrap_or_default(),
+            labels: selected(selector.labels()),
+            annotations: selected(selector.annotations()),
             namespaced: self.offline.described.is_namespaced(),
             examples: Examples::default(),
         }

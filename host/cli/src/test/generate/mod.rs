@@ -34,6 +34,8 @@ pub struct ParentKind {
     pub schema: Option<Value>,
     /// Labels that parents must have: those of the descriptor's selector.
     pub labels: Map<String, Value>,
+    /// Annotations that parents must have, likewise.
+    pub annotations: Map<String, Value>,
     /// Whether parents have a namespace.
     pub namespaced: bool,
     /// Parents that the plugin accepts.
@@ -153,7 +155,7 @@ impl<'a> Generator<'a> {
     fn metadata(&mut self) -> Value {
         let names = ["web", "a", "shop-2", "a-name-of-forty-characters-in-total-1234"];
         let name = self.rng.choice(&names).copied().unwrap_or("web");
-        let mut labels = self.kind.labels.clone();
+        let (mut labels, mut annotations) = (self.kind.labels.clone(), self.kind.annotations.clone());
         let mut metadata = json!({
             "name": name, "uid": "6f1c1c52-5a3e-4d5f-9f6e-1f2d3c4b5a69", "generation": 1, "resourceVersion": "1000",
             "creationTimestamp": "2026-01-01T00:00:00Z",
@@ -161,17 +163,17 @@ impl<'a> Generator<'a> {
         if self.rng.bool() {
             labels.insert("team".to_owned(), json!("shop"));
             // What `kubectl apply` and users write: values that are no valid labels.
-            let annotations = json!({
-                "kubectl.kubernetes.io/last-applied-configuration": format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}\n"),
-                "example.com/note": "Two words, and a line.\nGrüße ✓",
-            });
-            set(&mut metadata, &["annotations"], annotations);
+            let applied = format!("{{\"metadata\":{{\"name\":\"{name}\"}}}}\n");
+            annotations.insert("kubectl.kubernetes.io/last-applied-configuration".to_owned(), applied.into());
+            annotations.insert("example.com/note".to_owned(), json!("Two words, and a line.\nGrüße ✓"));
         }
         if self.kind.namespaced {
             set(&mut metadata, &["namespace"], "default");
         }
-        if !labels.is_empty() {
-            set(&mut metadata, &["labels"], labels);
+        for (name, values) in [("labels", labels), ("annotations", annotations)] {
+            if !values.is_empty() {
+                set(&mut metadata, &[name], values);
+            }
         }
         metadata
     }

@@ -42,6 +42,7 @@ pub fn kind() -> ParentKind {
         kind: "Thing".to_owned(),
         schema: Some(schema),
         labels: Map::new(),
+        annotations: Map::new(),
         namespaced: true,
         examples: Examples::default(),
     }
@@ -64,6 +65,17 @@ fn generated_parents_and_their_edits_fit_the_schema() {
         }
     }
     assert!(edits > 200, "too few edits: {edits}");
+}
+
+#[test]
+fn generated_parents_have_the_labels_and_annotations_that_the_selector_asks_for() {
+    let asked = |key: &str| Map::from_iter([(key.to_owned(), json!("true"))]);
+    let kind = ParentKind { labels: asked("guarded"), annotations: asked("example.com/ports"), ..kind() };
+    for seed in 0..20 {
+        let parent = Generator::new(&kind, seed).parent(Fields::Some).expect("a parent");
+        assert_eq!(parent["metadata"]["labels"]["guarded"], "true", "{parent:#}");
+        assert_eq!(parent["metadata"]["annotations"]["example.com/ports"], "true", "{parent:#}");
+    }
 }
 
 #[test]
