@@ -195,9 +195,10 @@ func server(request *Request) windlass.Map {
 		"ports":           []windlass.Map{{"name": "postgresql", "containerPort": port}},
 		"resources":       request.Spec.Resources,
 		"securityContext": containerSecurity(),
-		// Over TCP: while the data is initialized, a server without network runs.
+		// Over TCP: while the data is initialized, a server without network runs. As a role that may connect: else the server would log
+		// each question.
 		"readinessProbe": windlass.Map{
-			"exec":          windlass.Map{"command": []string{"pg_isready", "--host=127.0.0.1", "--username=" + superuser}},
+			"exec":          windlass.Map{"command": []string{"pg_isready", "--host=127.0.0.1", "--username=" + admin}},
 			"periodSeconds": 5, "timeoutSeconds": 5,
 		},
 		"volumeMounts": []windlass.Map{
