@@ -48,10 +48,16 @@ const LARGEST: u32 = 14_000_000;
 /// A part of paths in the messages of Cranelift, which a binary without it does not have.
 const COMPILER: &[u8] = b"cranelift-codegen";
 
+/// How buildah builds an image without a container engine, from images that it has.
+const BUILD: [&str; 4] = ["build", "--isolation", "chroot", "--pull-never"];
+
 /// The image in the manifests.
 const IMAGE: &str = "windlass:0.1.0";
 /// The tag of the image of the commit that is upgraded.
 const BEFORE: &str = "windlass:before";
+/// The image of the servers of a `PostgresCluster`, and the folder of its Dockerfile.
+const POSTGRES: &str = "postgres:15";
+const POSTGRES_SOURCE: &str = "tests/cluster/node/postgres";
 
 /// Builds the image, and tests it if `--try` is set.
 ///
@@ -75,8 +81,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if !args.is_tried {
         return Ok(());
     }
+    let postgres = postgres(&root, &buildah)?;
+    let images = [&*image, &postgres];
     let Some(commit) = &args.from else {
-        return try_out(&root, &image, None);
+        return try_out(&root, images, None);
     };
     let before = work.join("before");
     let worktree = |args: &[&str]| {
@@ -90,7 +98,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     run(&mut worktree(&["add", "--quiet", "--detach", &path, commit]))?;
     let tried = build(&before, args.dev, &work.join("before-target"), &buildah, BEFORE)
         .and_then(|()| archive(&buildah, BEFORE, BEFORE, "before.tar"))
-        .and_then(|archive| try_out(&root, &image, Some((&before, &archive))));
+        .and_then(|archive| try_out(&root, images, Some((&before, &archive))));
     run(&mut worktree(&["remove", "--force", &path]))?;
     tried
 }
@@ -136,8 +144,16 @@ fn build(checkout: &Path, is_dev: bool, target: &Path, buildah: &Buildah, tag: &
     }
     make_base(buildah, &work)?;
     let builder = format!("BUILDER={BASE}");
-    let build = ["build", "--isolation", "chroot", "--pull-never", "--build-arg", &builder, "--tag", tag, "--file"];
+    let build = [&BUILD[..], &["--build-arg", &builder, "--tag", tag, "--file"]].concat();
     run(buildah.command().args(build).arg(checkout.join("Dockerfile")).arg(&context))
+}
+
+/// Builds the image of the servers of a `PostgresCluster`, unless it is there. Returns its archive.
+fn postgres(root: &Path, buildah: &Buildah) -> anyhow::Result<PathBuf> {
+    tools::stderr(&format!("building {POSTGRES} from Debian's packages, some 2 minutes the first time"));
+    let build = [&BUILD[..], &["--layers", "--quiet", "--tag", POSTGRES]].concat();
+    run(buildah.command().args(build).arg(root.join(POSTGRES_SOURCE)))?;
+    archive(buildah, POSTGRES, POSTGRES, "postgres.tar")
 }
 
 /// Writes an image to an archive in the work folder, under this name.
@@ -147,15 +163,15 @@ fn archive(buildah: &Buildah, tag: &str, name: &str, file: &str) -> anyhow::Resu
     Ok(file)
 }
 
-/// Runs the ignored tests, which install the image on a real node: with the checkout and the image of the commit that is upgraded, if there
-/// is one.
-fn try_out(root: &Path, image: &Path, before: Option<(&Path, &Path)>) -> anyhow::Result<()> {
+/// Runs the ignored tests, which install the image on a real node, with that of `PostgresCluster` servers: with the checkout and the image of
+/// the commit that is upgraded, if there is one.
+fn try_out(root: &Path, [image, postgres]: [&Path; 2], before: Option<(&Path, &Path)>) -> anyhow::Result<()> {
     guests::build(&guests::Options::default())?;
     // The tests also run it as a command.
     windlass()?;
     let mut tests = cargo();
     tests.args(["test", "--workspace", "--test", "node", "--", "--ignored", "--nocapture", "--test-threads=1"]);
-    tests.env("WINDLASS_TEST_IMAGE", image);
+    tests.env("WINDLASS_TEST_IMAGE", image).env("WINDLASS_TEST_IMAGE_POSTGRES", postgres);
     match before {
         Some((checkout, image)) => {
             tests.env("WINDLASS_TEST_CHECKOUT_BEFORE", checkout).env("WINDLASS_TEST_IMAGE_BEFORE", image);

@@ -1,4 +1,4 @@
-//! A real node beside the control plane: containerd, kubelet and kube-proxy.
+//! A real node beside the control plane: containerd, kubelet, kube-proxy and `CoreDNS`.
 //!
 //! They and the control plane run in Linux namespaces of their own, which node/set-up.sh prepares: mounts, processes and control groups
 //! end with the cluster, and no packet of a Pod leaves the machine. Its network gets one interface and one route ([`NETWORK`]), which
@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use crate::cluster::Cluster;
-use crate::control_plane::of;
+use crate::control_plane::{KUBECONFIG, of};
 use crate::credentials::private_file;
 use crate::poll::until;
 use crate::supervised::Process;
@@ -22,6 +22,8 @@ use crate::tools::{NodeTools, source};
 pub(crate) const ADDRESS: &str = "10.89.0.1";
 /// The node's name, and that of its user without the prefix `system:node:`.
 pub(crate) const NAME: &str = "node-0";
+/// What the names of Services end with.
+const DOMAIN: &str = "cluster.local";
 /// The addresses of node and Pods, which this machine reaches through the supervisor's network.
 const NETWORK: &str = "10.89.0.0/16";
 const POD_NETWORK: &str = "10.89.1.0/24";
@@ -45,6 +47,7 @@ pub(crate) fn processes(dir: &Path, tools: &NodeTools) -> Result<Vec<Process>> {
         ("cni/10-windlass.conflist", cni_config(dir)),
         ("kubelet.yaml", kubelet_config(dir)),
         ("kube-proxy.yaml", proxy_config(dir)),
+        ("Corefile", dns_config(dir)),
     ] {
         private_file(&dir.join(name), text.as_bytes())?;
     }
@@ -81,6 +84,7 @@ pub(crate) fn processes(dir: &Path, tools: &NodeTools) -> Result<Vec<Process>> {
             vec![node.to_string(), "kube-proxy".into(), format!("--config={folder}/kube-proxy.yaml")],
             true,
         ),
+        process("coredns", vec![tools.dns.display().to_string(), format!("-conf={folder}/Corefile")], true),
     ])
 }
 
@@ -146,6 +150,8 @@ authentication: {{anonymous: {{enabled: true}}, webhook: {{enabled: false}}}}
 authorization: {{mode: AlwaysAllow}}
 containerRuntimeEndpoint: unix://{SOCKET}
 cgroupDriver: cgroupfs
+clusterDNS: [{ADDRESS}]
+clusterDomain: {DOMAIN}
 cgroupRoot: /{ON_MACHINE}
 failCgroupV1: false
 failSwapOn: false
@@ -156,6 +162,20 @@ imageGCLowThresholdPercent: 98
 podLogsDir: {folder}/pods
 volumePluginDir: {folder}/kubelet/volume-plugins
 "
+    )
+}
+
+fn dns_config(dir: &Path) -> String {
+    format!(
+        ".:53 {{
+    bind {ADDRESS}
+    errors
+    kubernetes {DOMAIN} {{
+        kubeconfig {}
+    }}
+}}
+",
+        dir.join(KUBECONFIG).display()
     )
 }
 

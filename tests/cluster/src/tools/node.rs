@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use super::{Buildah, Progress, built_once, from_debian, go_build, install, kubernetes, read_all, run, source};
+use super::{
+    Buildah, Progress, built_once, from_debian, go_build, go_install, install, kubernetes, read_all, run, source,
+};
 
 /// The image of the container that holds a Pod's namespaces. It also serves as a container that does nothing.
 pub const PAUSE_IMAGE: &str = "localhost/windlass/pause:1";
@@ -19,11 +21,13 @@ pub(crate) struct NodeTools {
     pub containerd: PathBuf,
     /// The folder of the CNI plugins.
     pub cni: PathBuf,
+    /// `CoreDNS`, by which Pods find Services.
+    pub dns: PathBuf,
     /// An archive with [`PAUSE_IMAGE`].
     pub pause: PathBuf,
 }
 
-/// Makes sure that they exist, which takes three minutes on two cores if none does.
+/// Makes sure that they exist, which takes six minutes on two cores if none does.
 ///
 /// # Errors
 /// If this user is not root, or something cannot be had.
@@ -44,6 +48,7 @@ pub(crate) fn node(progress: Progress) -> Result<NodeTools> {
         node: programs_of_node(progress)?,
         containerd: folder(&containerd)?,
         cni: folder(&cni)?,
+        dns: go_install("coredns", "github.com/coredns/coredns", "v1.13.1", progress)?,
         pause: pause(progress)?,
     })
 }

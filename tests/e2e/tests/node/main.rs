@@ -6,6 +6,8 @@
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
 
+mod postgres;
+
 use std::fs;
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -29,6 +31,8 @@ const ARCHIVE: &str = "WINDLASS_TEST_IMAGE";
 /// The archive of the image `windlass:before`, and the checkout that it was built from: those of `--from`.
 const ARCHIVE_BEFORE: &str = "WINDLASS_TEST_IMAGE_BEFORE";
 const CHECKOUT_BEFORE: &str = "WINDLASS_TEST_CHECKOUT_BEFORE";
+/// The archive of the image of the servers of a `PostgresCluster`.
+const ARCHIVE_POSTGRES: &str = "WINDLASS_TEST_IMAGE_POSTGRES";
 
 fn manifests(checkout: &Path, path: &str) -> String {
     checkout.join("manifests").join(path).display().to_string()
@@ -49,7 +53,7 @@ impl Node {
     fn start() -> Self {
         let began = Instant::now();
         let env = Env::empty_with(Options { node: true, ..Options::default() });
-        for variable in [ARCHIVE, ARCHIVE_BEFORE] {
+        for variable in [ARCHIVE, ARCHIVE_BEFORE, ARCHIVE_POSTGRES] {
             let Some(archive) = std::env::var_os(variable) else { continue };
             env.cluster().load_image(Path::new(&archive)).expect("the node takes the image");
         }
