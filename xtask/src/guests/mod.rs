@@ -79,11 +79,11 @@ pub fn build(options: &Options) -> Result<Vec<Guest>> {
     Ok(listed(guests))
 }
 
-/// Compiles all plugins, and these examples of tests/guests.
+/// Compiles all plugins that ship, and these examples of tests/guests.
 fn compile_all(compiler: &WasmCompiler, root: &Path, examples: &[&str]) -> Result<Vec<Module>> {
     println!("guests: {compiler}");
     let mut modules = Vec::new();
-    for package in packages(&root.join("plugins/Cargo.toml"))? {
+    for package in shipped_in(root)? {
         modules.extend(compile_plugin(compiler, root, &package)?);
     }
     modules.extend(compile(compiler.cargo("build"), root, "tests/guests", examples)?);
@@ -102,7 +102,9 @@ fn kept(compiler: &WasmCompiler, root: &Path, folder: &Path) -> Result<Vec<Guest
     let hash = languages::hash(root, made_by.iter().map(String::as_str), &inputs.concat())?;
     let progress = |line: &str| println!("guests: {line}");
     let list = tools::built_once(LIST, hash, "the guests in Rust, some minutes", &progress, |built| {
-        let guests = components(&compile_all(compiler, root, &["--examples"])?, built)?;
+        let mut modules = compile_all(compiler, root, &["--examples"])?;
+        modules.extend(compile_examples(compiler, root, &["--examples"])?);
+        let guests = components(&modules, built)?;
         let names = guests.iter().map(|guest| Ok(guest.path.strip_prefix(built)?.display().to_string() + "\n"));
         Ok(fs::write(built.join(LIST), names.collect::<Result<String>>()?)?)
     })?;
@@ -120,12 +122,15 @@ const LIST: &str = "guests-in-rust";
 /// Builds the guests with these names.
 fn build_named(root: &Path, compiler: &WasmCompiler, names: &[String], folder: &Path) -> Result<Vec<Guest>> {
     println!("guests: {compiler}");
-    let plugins = packages(&root.join("plugins/Cargo.toml"))?;
+    let plugins = shipped_in(root)?;
+    let plugin_examples = examples(&root.join("plugins/Cargo.toml"))?;
     let others = examples(&root.join("tests/guests/Cargo.toml"))?;
     let mut modules = Vec::new();
     for name in names {
         if plugins.contains(name) {
             modules.extend(compile_plugin(compiler, root, name)?);
+        } else if plugin_examples.contains(name) {
+            modules.extend(compile_examples(compiler, root, &["--example", name])?);
         } else if others.contains(name) {
             modules.extend(compile(compiler.cargo("build"), root, "tests/guests", &["--example", name])?);
         }
@@ -171,13 +176,23 @@ pub fn build_load(folder: &Path) -> Result<Guest> {
     component::make(&module.path, &folder.join("load.wasm")).context("bench/guest builds, but is not a valid component")
 }
 
-/// The names of the plugins in plugins/.
+/// The names of the plugins in plugins/ that ship with Windlass.
 ///
 /// # Errors
 /// If cargo cannot read their workspace.
 pub fn shipped() -> Result<Vec<String>> {
-    packages(&root()?.join("plugins/Cargo.toml"))
+    shipped_in(&root()?)
 }
+
+/// [`shipped`] in a checkout.
+fn shipped_in(root: &Path) -> Result<Vec<String>> {
+    let mut names = packages(&root.join("plugins/Cargo.toml"))?;
+    names.retain(|name| name != EXAMPLES);
+    Ok(names)
+}
+
+/// The package in plugins/ whose examples are plugins for readers: they do not ship.
+const EXAMPLES: &str = "examples";
 
 /// A core module that cargo built.
 struct Module {
@@ -214,7 +229,7 @@ fn packages(manifest: &Path) -> Result<Vec<String>> {
     Ok(metadata(manifest)?.iter().filter_map(name).collect())
 }
 
-/// The examples of a package.
+/// The examples of the packages of a workspace.
 fn examples(manifest: &Path) -> Result<Vec<String>> {
     let packages = metadata(manifest)?;
     let targets = packages.iter().filter_map(|package| package.get("targets")?.as_array()).flatten();
@@ -248,6 +263,11 @@ fn compile_plugin(compiler: &WasmCompiler, root: &Path, package: &str) -> Result
     // Only a `cdylib` alone gets link-time optimization, and the manifest of a plugin also names `rlib`, for its tests.
     let arguments = ["--package", package, "--lib", "--crate-type", "cdylib"];
     compile(compiler.cargo("rustc"), root, "plugins", &arguments)
+}
+
+/// Compiles examples of plugins/examples.
+fn compile_examples(compiler: &WasmCompiler, root: &Path, which: &[&str]) -> Result<Vec<Module>> {
+    compile(compiler.cargo("build"), root, "plugins", &[&["--package", EXAMPLES][..], which].concat())
 }
 
 /// Makes components of modules, below a folder.
@@ -285,13 +305,13 @@ fn module(message: &Value) -> Option<Module> {
     let mut files = files.iter().filter_map(Value::as_str).map(Path::new);
     let path = files.find(|file| file.extension().is_some_and(|extension| extension == "wasm"))?;
     let source = Path::new(target.get("src_path")?.as_str()?).parent()?;
+    // Each of them has a folder.
+    let is_example = source.parent().is_some_and(|folder| folder.ends_with(Path::new("plugins").join(EXAMPLES)));
+    let of_tests = || FOLDERS.into_iter().find(|folder| source.ends_with(Path::new("tests/guests").join(folder)));
     Some(Module {
         name: target.get("name")?.as_str()?.replace('_', "-"),
         path: path.into(),
-        folder: FOLDERS
-            .into_iter()
-            .find(|folder| source.ends_with(Path::new("tests/guests").join(folder)))
-            .unwrap_or_default(),
+        folder: if is_example { EXAMPLES } else { of_tests().unwrap_or_default() },
     })
 }
 
@@ -299,7 +319,7 @@ fn module(message: &Value) -> Option<Module> {
 fn remove_others(folder: &Path, guests: &[Guest], options: &Options) -> Result<()> {
     let mut folders = vec![folder.to_owned()];
     if !options.plugins_only {
-        folders.extend(FOLDERS.map(|name| folder.join(name)));
+        folders.extend(FOLDERS.into_iter().chain([EXAMPLES]).map(|name| folder.join(name)));
     }
     for folder in folders.iter().filter(|folder| folder.is_dir()) {
         for entry in fs::read_dir(folder)? {
