@@ -11,6 +11,9 @@ use windlass_plugin::{
     kinds::{PersistentVolumeClaim, Pod},
 };
 
+/// A label of DNS, of at most 63 characters, as the name of a volume.
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
 /// Desired state of a CatSet.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -19,6 +22,7 @@ pub struct CatSetSpec {
     #[schemars(range(max = 1000))]
     pub replicas: u32,
     /// Headless Service of the Pods: `<pod>.<serviceName>` is the DNS name of each.
+    #[schemars(length(max = 63), regex(pattern = DNS_LABEL))]
     pub service_name: String,
     /// What each Pod is made of.
     pub template: PodTemplate,
@@ -71,6 +75,7 @@ pub struct ClaimTemplate {
 #[derive(Debug, Deserialize, JsonSchema)]
 pub struct ClaimMetadata {
     /// Name of the volume in the Pods; the claim of a Pod is `<name>-<pod>`.
+    #[schemars(length(max = 63), regex(pattern = DNS_LABEL))]
     pub name: String,
     /// Labels and annotations.
     #[serde(flatten)]

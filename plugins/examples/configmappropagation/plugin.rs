@@ -1,22 +1,30 @@
 //! Copies of a ConfigMap in the namespaces that its user names.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Failure, Reconciler, Request, Requirement, Response, crd, json, kinds::ConfigMap,
+    CustomResource, Descriptor, Failure, Reconciler, Request, Requirement, Response, checks::DNS_SUBDOMAIN, crd, json,
+    kinds::ConfigMap,
 };
+
+/// A label of DNS, of at most 63 characters, as the name of a namespace.
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// Desired state of a ConfigMapPropagation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConfigMapPropagationSpec {
     /// Name of the ConfigMap, and of its copies.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub source_name: String,
     /// Namespace of the ConfigMap.
+    #[schemars(length(max = 63), regex(pattern = DNS_LABEL))]
     pub source_namespace: String,
     /// Namespaces of the copies.
-    #[schemars(length(max = 1000))]
-    pub target_namespaces: Vec<String>,
+    #[schemars(length(max = 1000), inner(length(max = 63), regex(pattern = DNS_LABEL)))]
+    pub target_namespaces: BTreeSet<String>,
 }
 
 /// Observed state of a ConfigMapPropagation.
@@ -53,10 +61,9 @@ impl Reconciler for ConfigMapPropagation {
 
     fn reconcile(request: Request<Self>) -> Result<Response<Self>, Failure> {
         let ConfigMapPropagationSpec { source_name, source_namespace, target_namespaces } = &request.spec;
-        let is_closed = |namespace: &String| request.closed_namespaces().contains(namespace);
-        if let Some(at) = target_namespaces.iter().position(is_closed) {
-            let field = format!("spec.targetNamespaces[{at}]");
-            return Err(Failure::invalid_field(field, "no plugin may have children in this namespace"));
+        if let Some(closed) = request.closed_namespaces().iter().find(|closed| target_namespaces.contains(*closed)) {
+            let message = format!("no plugin may have children in {closed}");
+            return Err(Failure::invalid_field("spec.targetNamespaces", message));
         }
         let response = Response::new()
             .require(Requirement::named::<ConfigMap>("source", source_name).in_namespace(source_namespace))

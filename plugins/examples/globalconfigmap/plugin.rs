@@ -3,17 +3,24 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use windlass_plugin::{
-    CustomResource, Descriptor, Failure, Reconciler, Request, Requirement, Response, crd, json,
+    CustomResource, Descriptor, Failure, Reconciler, Request, Requirement, Response,
+    checks::DNS_SUBDOMAIN,
+    crd, json,
     kinds::{ConfigMap, Namespace},
 };
+
+/// A label of DNS, of at most 63 characters, as the name of a namespace.
+const DNS_LABEL: &str = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
 
 /// Desired state of a GlobalConfigMap.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GlobalConfigMapSpec {
     /// Name of the ConfigMap, and of its copies.
+    #[schemars(length(min = 1, max = 253), regex(pattern = DNS_SUBDOMAIN))]
     pub source_name: String,
     /// Namespace of the ConfigMap.
+    #[schemars(length(max = 63), regex(pattern = DNS_LABEL))]
     pub source_namespace: String,
 }
 
