@@ -2,7 +2,7 @@
 //! status, and deletions leave nothing.
 //!
 //! One control plane and one host run all of them; every test has a namespace of its own. [`together`] and [`languages`]
-//! have hosts of their own: they count writes, and hot-swap components.
+//! have hosts of their own: they count writes, and hot-swap components. So has [`metacontroller`], which runs plugins for readers.
 
 // A test fails by a panic, and so do the functions that only tests call.
 #![allow(clippy::expect_used, clippy::indexing_slicing, clippy::panic, clippy::too_many_lines)]
@@ -11,6 +11,7 @@ mod application;
 mod invalid;
 mod languages;
 mod manifests;
+mod metacontroller;
 mod myapp;
 mod mysqlcluster;
 mod namespaceguard;
