@@ -9,11 +9,12 @@ pub const WORLD: &str = "plugin";
 /// The world of a plugin with admission.
 pub(crate) const ADMITTING_WORLD: &str = "admitting-plugin";
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("admission.wit", include_str!("../../../wit/0.2/admission.wit")),
     ("conversion.wit", include_str!("../../../wit/0.2/conversion.wit")),
     ("host.wit", include_str!("../../../wit/0.2/host.wit")),
     ("reconciler.wit", include_str!("../../../wit/0.2/reconciler.wit")),
+    ("schedule.wit", include_str!("../../../wit/0.2/schedule.wit")),
     ("types.wit", include_str!("../../../wit/0.2/types.wit")),
     ("worlds.wit", include_str!("../../../wit/0.2/worlds.wit")),
 ];

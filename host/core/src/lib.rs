@@ -15,7 +15,7 @@
 //! | [`guard`] | limits of what a plugin may do: deletions, writes, calls |
 //! | [`contract`] | what a plugin declares, is granted, receives and returns |
 //! | [`object`] | Kubernetes objects, and what Windlass writes on them |
-//! | [`value`] | JSON, names, hashes, quantities |
+//! | [`value`] | JSON, names, hashes, quantities, schedules |
 
 pub mod contract;
 #[cfg(test)]

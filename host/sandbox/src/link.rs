@@ -1,4 +1,4 @@
-//! Links a component's imports: the contract's `host`, the part of WASI that the contract offers, and a trap for each
+//! Links a component's imports: the contract's `host` and `schedule`, the part of WASI that the contract offers, and a trap for each
 //! unsupported import.
 
 use wasmtime::component::types::ComponentItem;

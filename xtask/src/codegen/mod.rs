@@ -33,8 +33,8 @@ const PRINTED: [(&str, &[&str]); 4] = [
 /// The versions of the contract, each with a folder: the one that the SDKs use comes first.
 const VERSIONS: [&str; 2] = ["0.1", "0.2"];
 
-/// The contract's files, in the order in which a plugin author reads them.
-const CONTRACT: [&str; 6] = ["types", "reconciler", "host", "admission", "conversion", "worlds"];
+/// The contract's files, in the order in which a plugin author reads them; not each version has all.
+const CONTRACT: [&str; 7] = ["types", "reconciler", "host", "schedule", "admission", "conversion", "worlds"];
 
 /// Writes the generated files, or checks them (`--check`).
 pub fn main(args: &Args) -> anyhow::Result<()> {
@@ -90,7 +90,12 @@ fn contract(root: &Path) -> anyhow::Result<String> {
     for version in VERSIONS {
         write!(page, "\n## Contract {version}\n")?;
         for name in CONTRACT {
-            let text = read(&wit.join(version).join(name).with_extension("wit"))?;
+            let file = wit.join(version).join(name).with_extension("wit");
+            if !file.exists() {
+                // A later version has it.
+                continue;
+            }
+            let text = read(&file)?;
             write!(page, "\n### {name} of {version}\n\n```wit\n{}\n```\n", text.trim_end())?;
         }
     }

@@ -1,4 +1,4 @@
-//! Values without a meaning in Kubernetes: JSON, names, hashes, quantities, and how they are kept small.
+//! Values without a meaning in Kubernetes: JSON, names, hashes, quantities, schedules, and how they are kept small.
 //!
 //! Nothing here knows an object, a plugin or a host. It imports from no other room.
 
@@ -14,3 +14,4 @@ pub mod memory;
 pub mod milliseconds;
 pub mod packed;
 pub mod quantity;
+pub mod schedule;

@@ -46,7 +46,7 @@ impl Version {
     }
 }
 
-/// Adds the functions of `host` in all versions.
+/// Adds the functions that a component may call, in all versions.
 pub(crate) fn add_to_linker(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     v0_1::Instance::add_to_linker::<_, HasSelf<Notes>>(linker, |state: &mut State| &mut state.wasi.notes)?;
     v0_2::Instance::add_to_linker::<_, HasSelf<Notes>>(linker, |state: &mut State| &mut state.wasi.notes)

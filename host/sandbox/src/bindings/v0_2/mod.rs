@@ -4,6 +4,7 @@ mod convert;
 
 use wasmtime::Store;
 use windlass_core::contract::{Descriptor, Note, PluginResult, Request};
+use windlass_core::value::schedule::{self as core, Problem};
 
 use super::Returned;
 use crate::notes::Notes;
@@ -19,16 +20,17 @@ mod generated {
     });
 }
 
-use generated::windlass::plugin::{host, types};
-/// An instance for one call, and a component whose exports match the contract. The linker gets `windlass:plugin/host` by
-/// `Instance::add_to_linker`.
+use generated::windlass::plugin::{host, schedule, types};
+/// An instance for one call, and a component whose exports match the contract. The linker gets `windlass:plugin/host` and
+/// `windlass:plugin/schedule` by `Instance::add_to_linker`.
 pub(crate) use generated::{Plugin as Instance, PluginPre as Pre};
 
 /// The export that makes a component a plugin of this contract.
 pub(crate) const RECONCILER: &str = "windlass:plugin/reconciler@0.2.0-rc.1";
 
 /// Interfaces that `Instance::add_to_linker` provides.
-pub(crate) const SUPPORTED: &[&str] = &["windlass:plugin/host@0.2.0-rc.1", "windlass:plugin/types@0.2.0-rc.1"];
+pub(crate) const SUPPORTED: &[&str] =
+    &["windlass:plugin/host@0.2.0-rc.1", "windlass:plugin/schedule@0.2.0-rc.1", "windlass:plugin/types@0.2.0-rc.1"];
 
 impl Instance {
     pub(crate) async fn describe<T: Send>(
@@ -56,3 +58,21 @@ impl Instance {
 }
 
 shared_host!();
+
+/// Pure: it has nothing to do with the notes, which are what the functions of the linker get.
+impl schedule::Host for Notes {
+    fn next(&mut self, schedule: String, time_zone: String, after: u64) -> Result<u64, schedule::Problem> {
+        core::next(&schedule, &time_zone, after).map_err(problem)
+    }
+
+    fn previous(&mut self, schedule: String, time_zone: String, at: u64) -> Result<Option<u64>, schedule::Problem> {
+        core::previous(&schedule, &time_zone, at).map_err(problem)
+    }
+}
+
+fn problem(problem: Problem) -> schedule::Problem {
+    match problem {
+        Problem::Schedule(sentence) => schedule::Problem::Schedule(sentence),
+        Problem::TimeZone(sentence) => schedule::Problem::TimeZone(sentence),
+    }
+}
