@@ -2,6 +2,7 @@
 //!
 //! The test harnesses of all SDKs ask it, so that a native test passes nothing that the host refuses.
 
+mod schedule;
 mod wire;
 
 use std::io::{Read as _, stdin};
@@ -9,6 +10,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use windlass_core::contract::{Descriptor, Phase, Response, descriptor};
@@ -41,6 +44,15 @@ Standard output is one JSON document:
   children    the readiness of each child (state, message), in the same order
   related     the readiness of the related objects
 
+Or standard input is a question about a schedule, one of
+  next        for its first time after one: schedule, timeZone, time (milliseconds since 1970)
+  previous    for its last time at or before one
+
+Then standard output has one of
+  time        in milliseconds since 1970; null if there is none
+  schedule    the sentence about what is wrong in the schedule
+  timeZone    the sentence about what is wrong in the time zone
+
 Exit codes:
   0  the document was answered
   2  wrong usage
@@ -51,13 +63,31 @@ pub struct Args {}
 pub fn main(_args: &Args) -> anyhow::Result<ExitCode> {
     let mut text = String::new();
     stdin().read_to_string(&mut text).context("standard input")?;
-    let call = serde_json::from_str(&text).context("standard input is no call")?;
-    out!("{}", written(&answer(call)?)?);
+    let answer = answered(&text)?;
+    out!("{answer}");
     Ok(ExitCode::SUCCESS)
 }
 
+/// Answers a question about a schedule, or about a call.
+fn answered(text: &str) -> anyhow::Result<String> {
+    let question: Asks = serde_json::from_str(text).context("standard input is no call")?;
+    if question.next.or(question.previous).is_some() {
+        let question = serde_json::from_str(text).context("standard input is no question about a schedule")?;
+        return Ok(written(&schedule::answer(&question))?);
+    }
+    let call = serde_json::from_str(text).context("standard input is no call")?;
+    Ok(written(&answer(call)?)?)
+}
+
+/// What tells a question about a schedule from a call.
+#[derive(Deserialize)]
+struct Asks {
+    next: Option<IgnoredAny>,
+    previous: Option<IgnoredAny>,
+}
+
 /// An answer as JSON that is printed as it is: a parent may have characters that a terminal does not show.
-fn written(answer: &Answer) -> serde_json::Result<String> {
+fn written(answer: &impl Serialize) -> serde_json::Result<String> {
     Ok(json(&serde_json::to_string(answer)?).into_owned())
 }
 
