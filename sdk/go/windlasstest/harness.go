@@ -1,16 +1,12 @@
 package windlasstest
 
 import (
-	"bytes"
-	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
-	"os/exec"
 
 	windlass "windlass.dev/plugin"
 	"windlass.dev/plugin/contract"
+	"windlass.dev/plugin/internal/host"
 )
 
 // Refused is the error of a call whose response, config or descriptor the host refuses. It is no failure of the plugin.
@@ -60,7 +56,7 @@ func (p *Prepared) ask(response map[string]any) (answer, error) {
 	if response != nil {
 		question["response"] = response
 	}
-	output, err := harness(encode(question))
+	output, err := host.Harness(encode(question))
 	if err != nil {
 		return answer{}, err
 	}
@@ -72,20 +68,6 @@ func (p *Prepared) ask(response map[string]any) (answer, error) {
 		return answer{}, &Refused{read.Refused}
 	}
 	return read, nil
-}
-
-func harness(question []byte) ([]byte, error) {
-	command := exec.Command(cmp.Or(os.Getenv("WINDLASS"), "windlass"), "harness")
-	command.Stdin = bytes.NewReader(question)
-	output, err := command.Output()
-	if ended, hasEnded := errors.AsType[*exec.ExitError](err); hasEnded {
-		return nil, fmt.Errorf("windlass harness: %w: %s", err, bytes.TrimSpace(ended.Stderr))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("a test needs the program windlass, which checks responses as the host does: "+
-			"run cargo install --locked --path host/cli in the repository of Windlass, or set the environment variable WINDLASS to its path (%w)", err)
-	}
-	return output, nil
 }
 
 // prepare does what the host does before a call: it checks the parent, fills in its defaults, and sets the readiness of the objects of

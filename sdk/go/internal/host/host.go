@@ -19,6 +19,14 @@ const (
 	Error
 )
 
+// ScheduleProblem is why a schedule has no time.
+type ScheduleProblem struct {
+	// Message is the sentence for the user.
+	Message string
+	// OfTimeZone tells that the time zone is wrong, and not the schedule.
+	OfTimeZone bool
+}
+
 // Pair is a name and a value.
 type Pair struct{ Name, Value string }
 

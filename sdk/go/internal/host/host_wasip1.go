@@ -5,6 +5,7 @@ import (
 	"unsafe"
 
 	bindings "windlass.dev/plugin/internal/wit/plugin/windlass_plugin_host"
+	schedules "windlass.dev/plugin/internal/wit/plugin/windlass_plugin_schedule"
 	types "windlass.dev/plugin/internal/wit/types"
 )
 
@@ -53,4 +54,30 @@ func Random(count int) []byte {
 		panic("the host gives no random bytes")
 	}
 	return bytes
+}
+
+// ScheduleNext returns the first time of a schedule after this one.
+func ScheduleNext(schedule, timeZone string, after uint64) (uint64, *ScheduleProblem) {
+	result := schedules.Next(UTF8(schedule), UTF8(timeZone), after)
+	if result.Tag() == types.ResultErr {
+		return 0, problemOf(result.Err())
+	}
+	return result.Ok(), nil
+}
+
+// SchedulePrevious returns the last time of a schedule until this one, and whether there is one.
+func SchedulePrevious(schedule, timeZone string, at uint64) (uint64, bool, *ScheduleProblem) {
+	result := schedules.Previous(UTF8(schedule), UTF8(timeZone), at)
+	if result.Tag() == types.ResultErr {
+		return 0, false, problemOf(result.Err())
+	}
+	time := result.Ok()
+	return time.Some(), time.Tag() == types.OptionSome, nil
+}
+
+func problemOf(problem schedules.Problem) *ScheduleProblem {
+	if problem.Tag() == schedules.ProblemTimeZone {
+		return &ScheduleProblem{Message: problem.TimeZone(), OfTimeZone: true}
+	}
+	return &ScheduleProblem{Message: problem.Schedule()}
 }
