@@ -40,8 +40,9 @@ pub(crate) fn build(project: &Project, tools: &Tools, folder: &Path) -> anyhow::
     let entry = folder.join("entry.js");
     let plugin = serde_json::to_string(&format!("../{}", manifest.windlass.plugin))?;
     let script = format!(
-        "import * as host from 'windlass:plugin/host@0.2.0-rc.1';\nimport {{ component }} from '@windlass/plugin/component';\n\
-         import plugin from {plugin};\nexport const {{ reconciler, admission }} = component(plugin, host);\n"
+        "import * as host from 'windlass:plugin/host@0.2.0-rc.1';\nimport * as schedule from 'windlass:plugin/schedule@0.2.0-rc.1';\n\
+         import {{ component }} from '@windlass/plugin/component';\nimport plugin from {plugin};\n\
+         export const {{ reconciler, admission }} = component(plugin, host, schedule);\n"
     );
     fs::write(&entry, script)?;
     // It stays there: the lines in stack traces are those of this file.

@@ -3,14 +3,15 @@
  *
  * ```js
  * import * as host from 'windlass:plugin/host@0.2.0-rc.1';
+ * import * as schedule from 'windlass:plugin/schedule@0.2.0-rc.1';
  * import { component } from '@windlass/plugin/component';
  * import plugin from './src/plugin.js';
- * export const { reconciler, admission } = component(plugin, host);
+ * export const { reconciler, admission } = component(plugin, host, schedule);
  * ```
  *
  * @module @windlass/plugin/component
  */
-import type { Admission, Host, Reconciler } from './contract.js';
+import type { Admission, Host, Reconciler, Schedules } from './contract.js';
 import type { Plugin } from './plugin.js';
 /** The exports of a component. */
 export interface Exports {
@@ -24,5 +25,6 @@ export interface Exports {
  *
  * @param plugin the plugin.
  * @param host the interface that the component imports, which gets the plugin's log lines, spans and measurements.
+ * @param schedule the interface that the component imports, which computes the times of schedules.
  */
-export declare function component(plugin: Plugin, host: Host): Exports;
+export declare function component(plugin: Plugin, host: Host, schedule: Schedules): Exports;

@@ -322,6 +322,20 @@ export interface Host {
     /** Reports a measured value. */
     measure(metric: string, value: number, labels: Pairs): void;
 }
+/** The times of schedules, which the host computes. Times are in milliseconds since 1970; a wrong schedule or time zone is thrown. */
+export interface Schedules {
+    /** Returns the first time after `after`. */
+    next(schedule: string, timeZone: string, after: bigint): bigint;
+    /** Returns the last time at or before `at`, if there is one. */
+    previous(schedule: string, timeZone: string, at: bigint): bigint | undefined;
+}
+/** What {@link Schedules} throw, as the payload of an error: the sentence about what is wrong. */
+export interface ScheduleProblem {
+    /** Whether the schedule is wrong, or the time zone. */
+    tag: 'schedule' | 'time-zone';
+    /** The sentence. */
+    val: string;
+}
 /** The interface `reconciler`. */
 export interface Reconciler {
     /** Describes the plugin. */

@@ -1,7 +1,9 @@
-/** Functions of the host that a plugin may call. They return nothing, so no response can depend on them. */
-import type { Host } from './contract.js';
-/** Sets the receiver of the calls, and returns the one before. Without one (while the component is built), calls do nothing. */
-export declare function connect(to: Host): Host;
+/** Functions of the host that a plugin may call. Those here return nothing, so no response can depend on them. */
+import type { Host, Schedules } from './contract.js';
+/** Who computes the times of schedules. */
+export declare let schedules: Schedules;
+/** Sets the receivers of the calls, and returns those before. Without them (while the component is built), calls do nothing. */
+export declare function connect(to: Host, computing: Schedules): [Host, Schedules];
 /** Names and values, which are written as text. */
 export type Fields = Readonly<Record<string, string | number | bigint | boolean>>;
 /**

@@ -1,10 +1,15 @@
-/** Functions of the host that a plugin may call. They return nothing, so no response can depend on them. */
+/** Functions of the host that a plugin may call. Those here return nothing, so no response can depend on them. */
+function noSchedules() {
+    throw new Error('the host computes the times of a schedule: call the plugin in a test (`call`), or in a component');
+}
 const nowhere = { log() { }, spanAttribute() { }, spanEvent() { }, measure() { } };
 let host = nowhere;
-/** Sets the receiver of the calls, and returns the one before. Without one (while the component is built), calls do nothing. */
-export function connect(to) {
-    const before = host;
-    host = to;
+/** Who computes the times of schedules. */
+export let schedules = { next: noSchedules, previous: noSchedules };
+/** Sets the receivers of the calls, and returns those before. Without them (while the component is built), calls do nothing. */
+export function connect(to, computing) {
+    const before = [host, schedules];
+    [host, schedules] = [to, computing];
     return before;
 }
 // All is converted, because the bindings trap on a value of another type.

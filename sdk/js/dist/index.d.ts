@@ -50,5 +50,6 @@ export { plugin, type ChildRule, type Definition, type Metric, type Plugin, type
 export { Quantity } from './quantity.js';
 export { LiveObject, Request, type LeftOut, type LiveCondition, type Metadata, type Readiness } from './request.js';
 export { rollout, rolloutMessage, type Rollout, type RolloutState } from './rollout.js';
+export { Schedule, type Due, type ScheduleOptions } from './schedule.js';
 export { wait, type Condition, type Event, type Requirement, type Response } from './response.js';
 export { Schema, t, type ArrayOptions, type Infer, type InferProperties, type IntegerOptions, type MapOptions, type NumberOptions, type ObjectOptions, type Optional, type Options, type Properties, type Rule, type StringOptions, } from './schema.js';

@@ -47,5 +47,6 @@ export { plugin } from './plugin.js';
 export { Quantity } from './quantity.js';
 export { LiveObject, Request } from './request.js';
 export { rollout, rolloutMessage } from './rollout.js';
+export { Schedule } from './schedule.js';
 export { wait } from './response.js';
 export { Schema, t, } from './schema.js';

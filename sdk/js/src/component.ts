@@ -3,15 +3,16 @@
  *
  * ```js
  * import * as host from 'windlass:plugin/host@0.2.0-rc.1';
+ * import * as schedule from 'windlass:plugin/schedule@0.2.0-rc.1';
  * import { component } from '@windlass/plugin/component';
  * import plugin from './src/plugin.js';
- * export const { reconciler, admission } = component(plugin, host);
+ * export const { reconciler, admission } = component(plugin, host, schedule);
  * ```
  *
  * @module @windlass/plugin/component
  */
 
-import type { Admission, Host, Reconciler } from './contract.js';
+import type { Admission, Host, Reconciler, Schedules } from './contract.js';
 import { connect } from './host.js';
 import type { Plugin } from './plugin.js';
 
@@ -28,9 +29,10 @@ export interface Exports {
  *
  * @param plugin the plugin.
  * @param host the interface that the component imports, which gets the plugin's log lines, spans and measurements.
+ * @param schedule the interface that the component imports, which computes the times of schedules.
  */
-export function component(plugin: Plugin, host: Host): Exports {
-  connect(host);
+export function component(plugin: Plugin, host: Host, schedule: Schedules): Exports {
+  connect(host, schedule);
   // That of the engine would trap: a trap has no message, and traps lead to quarantine.
   globalThis.fetch = () => {
     throw new Error('fetch: a plugin has no network and no files');

@@ -148,7 +148,7 @@ export function toContract(response: Response): contract.Response {
     status: statusJson(response.status ?? undefined, response.conditions ?? []),
     waiting: optionalText(response.waiting, 'waiting'),
     requeue: response.requeue === undefined ? undefined : BigInt(milliseconds(response.requeue)),
-    requeueAt: response.requeueAt === undefined ? undefined : timeOf(response.requeueAt),
+    requeueAt: response.requeueAt === undefined ? undefined : sinceEpoch(response.requeueAt, 'requeueAt'),
     events: (response.events ?? []).map(({ type, reason, message }, index) => ({
       eventType: type === 'Warning' ? 'warning' : 'normal',
       reason: text(reason, `events[${index}].reason`),
@@ -181,11 +181,12 @@ function statusJson(status: unknown, conditions: readonly Condition[]): Uint8Arr
   return json({ ...status, ...(written.length > 0 ? { conditions: written } : {}) }, 'the status');
 }
 
-function timeOf(time: Date): bigint {
+/** @internal */
+export function sinceEpoch(time: Date, name: string): bigint {
   // A time of a test is not an instance of the Date that was there before.
-  const value = time.getTime?.();
+  const value = time?.getTime?.();
   if (!Number.isSafeInteger(value)) {
-    throw new TypeError(`requeueAt is ${time} instead of a time`);
+    throw new TypeError(`${name} is ${time} instead of a time`);
   }
   return BigInt(Math.max(0, value));
 }

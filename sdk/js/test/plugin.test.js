@@ -12,6 +12,7 @@ import {
   log,
   measure,
   plugin,
+  Schedule,
   span,
   t,
   wait,
@@ -411,6 +412,15 @@ test('an incomplete definition is an error when the plugin is built', () => {
   assert.throws(build({ resync: '5 minutes' }), { message: `"5 minutes" is not a duration like 500, '30s', '5m' or '1h'` });
 });
 
+/** The interface `schedule` of a host on which each day has one time. */
+const daily = {
+  next: (/** @type {string} */ _schedule, /** @type {string} */ _zone, /** @type {bigint} */ after) => (after / DAY + 1n) * DAY,
+  previous: () => {
+    throw Object.assign(new Error('not a time zone'), { payload: { tag: 'time-zone', val: 'not a time zone' } });
+  },
+};
+const DAY = 86_400_000n;
+
 test('fetch in a component throws an error that says why', (context) => {
   const before = globalThis.fetch;
   context.after(() => void (globalThis.fetch = before));
@@ -425,6 +435,7 @@ test('fetch in a component throws an error that says why', (context) => {
       },
     }),
     { log() {}, spanAttribute() {}, spanEvent() {}, measure() {} },
+    daily,
   );
   assert.throws(() => reconciler.reconcile(request({})), {
     tag: 'failed',
@@ -447,13 +458,17 @@ test('a component calls the functions of the host that it imports', () => {
     parent: existing({ kind: kinds.ConfigMap }),
     reconcile() {
       log.warn('careful', { count: 2 });
+      const schedule = new Schedule('@daily', { timeZone: 'Europe/Berlin', timeZoneField: 'spec.timeZone' });
+      assert.deepEqual(schedule.next(new Date('2026-01-01T12:00:00Z')), new Date('2026-01-02T00:00:00Z'));
+      schedule.previous(new Date(0));
       return {};
     },
   });
   log.error('nobody listens while the component is built');
-  const { reconciler, admission } = component(chatty, host);
+  const { reconciler, admission } = component(chatty, host, daily);
   assert.equal(reconciler.describe().name, 'chatty');
   assert.equal(admission, undefined);
-  reconciler.reconcile(request({}));
+  const wrong = { tag: 'invalid', val: { field: 'spec.timeZone', message: 'not a time zone' } };
+  assert.throws(() => reconciler.reconcile(request({})), wrong);
   assert.deepEqual(calls, [['warn', 'careful', [['count', '2']]]]);
 });

@@ -1,4 +1,4 @@
-/** Questions about a call that the host's own code answers: `windlass harness`. */
+/** Questions about a call, and about schedules, that the host's own code answers: `windlass harness`. */
 import type * as contract from '../contract.js';
 /** The host refuses the response, the config or the plugin's description. The message is that of the host. */
 export declare class Refused extends Error {
@@ -30,3 +30,5 @@ export interface Answer {
  * @throws {Error} if there is no `windlass`, or if it cannot read the question.
  */
 export declare function ask(descriptor: contract.Descriptor, request: contract.Request, response?: contract.Response): Answer;
+/** The host's answers about schedules. */
+export declare const schedules: contract.Schedules;

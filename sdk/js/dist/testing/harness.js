@@ -1,4 +1,4 @@
-/** Questions about a call that the host's own code answers: `windlass harness`. */
+/** Questions about a call, and about schedules, that the host's own code answers: `windlass harness`. */
 import { spawnSync } from 'node:child_process';
 import { encode, parse, stringify } from '../json.js';
 import { parsed, updateDocument, updateOf, written } from './response.js';
@@ -14,8 +14,29 @@ export class Refused extends Error {
  * @throws {Error} if there is no `windlass`, or if it cannot read the question.
  */
 export function ask(descriptor, request, response) {
+    const { refused, parent, ...answer } = parse(run(write(question(descriptor, request, response))));
+    if (refused !== undefined) {
+        throw new Refused(refused);
+    }
+    return { ...answer, ...(parent !== undefined && { parent: encode(parent) }) };
+}
+/** The host's answers about schedules. */
+export const schedules = {
+    next: (schedule, timeZone, after) => scheduled('next', schedule, timeZone, after),
+    previous: (schedule, timeZone, at) => scheduled('previous', schedule, timeZone, at),
+};
+function scheduled(question, schedule, timeZone, time) {
+    const answer = JSON.parse(run(JSON.stringify({ [question]: { schedule, timeZone, time: Number(time) } })));
+    if (answer.time === undefined) {
+        const [[name, val]] = Object.entries(answer);
+        const payload = { tag: name === 'schedule' ? 'schedule' : 'time-zone', val };
+        throw Object.assign(new Error(val), { payload });
+    }
+    return answer.time === null ? undefined : BigInt(answer.time);
+}
+/** Answers a document by the program. */
+function run(input) {
     const program = process.env['WINDLASS'] || 'windlass';
-    const input = write(question(descriptor, request, response));
     const { error, status, stdout, stderr } = spawnSync(program, ['harness'], { input, encoding: 'utf8', maxBuffer: Infinity });
     if (error?.code === 'ENOENT') {
         const how = 'install it with `cargo install --locked --path host/cli` in the repository of Windlass, or set the environment variable WINDLASS to its path';
@@ -24,11 +45,7 @@ export function ask(descriptor, request, response) {
     if (status !== 0) {
         throw new Error(`${program} harness: ${stderr?.trim() || error?.message}`);
     }
-    const { refused, parent, ...answer } = parse(stdout);
-    if (refused !== undefined) {
-        throw new Refused(refused);
-    }
-    return { ...answer, ...(parent !== undefined && { parent: encode(parent) }) };
+    return stdout;
 }
 function question(descriptor, request, response) {
     return {

@@ -1,4 +1,4 @@
-/** The host of a test: its clocks and random numbers, and a record of the calls of its functions. */
+/** The host of a test: its clocks, random numbers and schedules, and a record of the calls of its functions. */
 import type { Level } from '../contract.js';
 /** One log line. */
 export interface LogLine {

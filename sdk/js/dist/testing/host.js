@@ -1,21 +1,23 @@
-/** The host of a test: its clocks and random numbers, and a record of the calls of its functions. */
+/** The host of a test: its clocks, random numbers and schedules, and a record of the calls of its functions. */
 import { connect } from '../host.js';
+import { schedules } from './harness.js';
 /** Runs a function with a host that records its calls, at this time of the wall clock. */
 export function record(now, run) {
     const calls = { logs: [], measurements: [], spanAttributes: {}, spanEvents: [] };
-    const before = connect({
+    const recording = {
         log: (level, message, fields) => void calls.logs.push({ level, message, fields: Object.fromEntries(fields) }),
         spanAttribute: (key, value) => void (calls.spanAttributes[key] = value),
         spanEvent: (name, attributes) => void calls.spanEvents.push({ name, attributes: Object.fromEntries(attributes) }),
         measure: (metric, value, labels) => void calls.measurements.push({ metric, value, labels: Object.fromEntries(labels) }),
-    });
+    };
+    const before = connect(recording, schedules);
     const restore = [...standStill(now), ...sameRandomNumbers()];
     try {
         return { value: run(), calls };
     }
     finally {
         restore.forEach((undo) => undo());
-        connect(before);
+        connect(...before);
     }
 }
 /** Replaces a property of an object, and returns a function that restores it. */

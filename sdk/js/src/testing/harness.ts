@@ -1,4 +1,4 @@
-/** Questions about a call that the host's own code answers: `windlass harness`. */
+/** Questions about a call, and about schedules, that the host's own code answers: `windlass harness`. */
 
 import { spawnSync } from 'node:child_process';
 
@@ -39,8 +39,32 @@ export interface Answer {
  * @throws {Error} if there is no `windlass`, or if it cannot read the question.
  */
 export function ask(descriptor: contract.Descriptor, request: contract.Request, response?: contract.Response): Answer {
+  const { refused, parent, ...answer } = parse(run(write(question(descriptor, request, response)))) as JsonObject;
+  if (refused !== undefined) {
+    throw new Refused(refused as string);
+  }
+  return { ...(answer as Answer), ...(parent !== undefined && { parent: encode(parent) }) };
+}
+
+/** The host's answers about schedules. */
+export const schedules: contract.Schedules = {
+  next: (schedule, timeZone, after) => scheduled('next', schedule, timeZone, after) as bigint,
+  previous: (schedule, timeZone, at) => scheduled('previous', schedule, timeZone, at),
+};
+
+function scheduled(question: string, schedule: string, timeZone: string, time: bigint): bigint | undefined {
+  const answer = JSON.parse(run(JSON.stringify({ [question]: { schedule, timeZone, time: Number(time) } })));
+  if (answer.time === undefined) {
+    const [[name, val]] = Object.entries<string>(answer) as [[string, string]];
+    const payload: contract.ScheduleProblem = { tag: name === 'schedule' ? 'schedule' : 'time-zone', val };
+    throw Object.assign(new Error(val), { payload });
+  }
+  return answer.time === null ? undefined : BigInt(answer.time);
+}
+
+/** Answers a document by the program. */
+function run(input: string): string {
   const program = process.env['WINDLASS'] || 'windlass';
-  const input = write(question(descriptor, request, response));
   const { error, status, stdout, stderr } = spawnSync(program, ['harness'], { input, encoding: 'utf8', maxBuffer: Infinity });
   if ((error as NodeJS.ErrnoException | undefined)?.code === 'ENOENT') {
     const how = 'install it with `cargo install --locked --path host/cli` in the repository of Windlass, or set the environment variable WINDLASS to its path';
@@ -49,11 +73,7 @@ export function ask(descriptor: contract.Descriptor, request: contract.Request, 
   if (status !== 0) {
     throw new Error(`${program} harness: ${stderr?.trim() || error?.message}`);
   }
-  const { refused, parent, ...answer } = parse(stdout) as JsonObject;
-  if (refused !== undefined) {
-    throw new Refused(refused as string);
-  }
-  return { ...(answer as Answer), ...(parent !== undefined && { parent: encode(parent) }) };
+  return stdout;
 }
 
 function question(descriptor: contract.Descriptor, request: contract.Request, response: contract.Response | undefined): object {

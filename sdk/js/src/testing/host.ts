@@ -1,7 +1,8 @@
-/** The host of a test: its clocks and random numbers, and a record of the calls of its functions. */
+/** The host of a test: its clocks, random numbers and schedules, and a record of the calls of its functions. */
 
 import { connect } from '../host.js';
-import type { Level } from '../contract.js';
+import type { Host, Level } from '../contract.js';
+import { schedules } from './harness.js';
 
 /** One log line. */
 export interface LogLine {
@@ -46,19 +47,20 @@ export interface SpanEvent {
 /** Runs a function with a host that records its calls, at this time of the wall clock. */
 export function record<T>(now: Date, run: () => T): { value: T; calls: HostCalls } {
   const calls: HostCalls = { logs: [], measurements: [], spanAttributes: {}, spanEvents: [] };
-  const before = connect({
+  const recording: Host = {
     log: (level, message, fields) => void calls.logs.push({ level, message, fields: Object.fromEntries(fields) }),
     spanAttribute: (key, value) => void (calls.spanAttributes[key] = value),
     spanEvent: (name, attributes) => void calls.spanEvents.push({ name, attributes: Object.fromEntries(attributes) }),
     measure: (metric, value, labels) =>
       void calls.measurements.push({ metric, value, labels: Object.fromEntries(labels) }),
-  });
+  };
+  const before = connect(recording, schedules);
   const restore = [...standStill(now), ...sameRandomNumbers()];
   try {
     return { value: run(), calls };
   } finally {
     restore.forEach((undo) => undo());
-    connect(before);
+    connect(...before);
   }
 }
 
