@@ -74,6 +74,7 @@ from ._quantity import Quantity
 from ._request import Metadata, Object, Request
 from ._response import Event, Requirement, Response
 from ._rollout import Rollout
+from ._schedule import Due, Schedule
 from ._status import Condition, Phase
 from .kinds import Kind
 from .span import measure
@@ -99,6 +100,7 @@ __all__ = [
     "Condition",
     "Constraint",
     "CustomResource",
+    "Due",
     "Event",
     "Existing",
     "Failed",
@@ -133,6 +135,7 @@ __all__ = [
     "Rolling",
     "Rollout",
     "Rule",
+    "Schedule",
     "UpdateStrategy",
     "checksum",
     "clock",

@@ -7,6 +7,15 @@ import typing
 Pairs = list[tuple[str, str]]
 
 
+class ScheduleProblem(Exception):
+    """A schedule has no time: what is wrong, as a sentence for the user."""
+
+    def __init__(self, message: str, *, is_of_time_zone: bool) -> None:
+        super().__init__(message)
+        self.message = message
+        self.is_of_time_zone = is_of_time_zone
+
+
 class Host(typing.Protocol):
     """The functions of the host, its clock and its random numbers."""
 
@@ -27,6 +36,12 @@ class Host(typing.Protocol):
 
     def random_bytes(self, count: int) -> bytes:
         """Return random bytes."""
+
+    def schedule_next(self, schedule: str, time_zone: str, after: int) -> int:
+        """Return the first time of a schedule after this one, in milliseconds since 1970. Raises `ScheduleProblem`."""
+
+    def schedule_previous(self, schedule: str, time_zone: str, at: int) -> int | None:
+        """Return the last time of a schedule until this one. Raises `ScheduleProblem`."""
 
 
 class NoHost:
@@ -52,6 +67,18 @@ class NoHost:
         """Return the same bytes in every call."""
         return bytes(index * 151 % 256 for index in range(count))
 
+    def schedule_next(self, schedule: str, time_zone: str, after: int) -> int:
+        """Fail: a time that is not the host's would be another one in a component."""
+        raise RuntimeError(_NO_SCHEDULE)
+
+    def schedule_previous(self, schedule: str, time_zone: str, at: int) -> int | None:
+        """Fail, as `schedule_next`."""
+        raise RuntimeError(_NO_SCHEDULE)
+
+
+_NO_SCHEDULE = (
+    "the host computes the times of a schedule: call the plugin in a test (`testing.call`), or in a component"
+)
 
 _START = 1_767_225_600.0
 

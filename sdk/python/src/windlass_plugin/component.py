@@ -16,7 +16,7 @@ import typing
 # The toolchain makes these modules from the contract.
 from componentize_py_types import Err
 from wit_world import exports
-from wit_world.imports import host, types
+from wit_world.imports import host, schedule, types
 
 from . import _children, _errors, _host, _json, _plugin, _snapshot, admission, log
 from ._contract import ChildRef, FinalizeCause, LeftOut, RawRequest, Readiness
@@ -35,6 +35,25 @@ class _Host:
     measure = staticmethod(host.measure)
     now = staticmethod(time.time)
     random_bytes = staticmethod(os.urandom)
+
+    def schedule_next(self, text: str, time_zone: str, after: int) -> int:
+        try:
+            next_time: int = schedule.next(text, time_zone, after)
+        except Err as error:
+            raise _problem(error.value) from None
+        return next_time
+
+    def schedule_previous(self, text: str, time_zone: str, at: int) -> int | None:
+        try:
+            previous: int | None = schedule.previous(text, time_zone, at)
+        except Err as error:
+            raise _problem(error.value) from None
+        return previous
+
+
+def _problem(problem: schedule.Problem) -> _host.ScheduleProblem:
+    is_of_time_zone = isinstance(problem, schedule.Problem_TimeZone)
+    return _host.ScheduleProblem(problem.value, is_of_time_zone=is_of_time_zone)
 
 
 def export(plugin: type[_plugin.AnyPlugin]) -> tuple[type, type]:

@@ -316,6 +316,9 @@ class _Recorder:
         taken, self._random = self._random[:count], self._random[count:]
         return taken
 
+    schedule_next = staticmethod(_harness.schedule_next)
+    schedule_previous = staticmethod(_harness.schedule_previous)
+
     def response(self, raw: RawResponse) -> Response:
         return Response(
             children=[decode(child.object) for child in raw.children],

@@ -1,4 +1,4 @@
-"""What the host makes of a call: `windlass harness` tells, by the host's own code."""
+"""What the host makes of a call, and of a schedule: `windlass harness` tells, by the host's own code."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import dataclasses
 import os
 import shutil
 import subprocess
+import typing
 
-from .. import _plugin
+from .. import _host, _plugin
 from .._contract import RawRequest, Readiness
 from .._failure import Invalid
 from .._json import Json, Verbatim, decode, encode
@@ -51,6 +52,34 @@ def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse 
         "config": None if request.config is None else Verbatim(request.config.decode()),
         "response": None if response is None else _written.response(response),
     }
+    answer = _run(question)
+    if "refused" in answer:
+        raise Refused(answer["refused"])
+    return answer
+
+
+def schedule_next(schedule: str, time_zone: str, after: int) -> int:
+    """Ask for the first time of a schedule after this one, in milliseconds since 1970. Raises `ScheduleProblem`."""
+    time = _scheduled("next", schedule, time_zone, after)
+    assert time is not None
+    return time
+
+
+def schedule_previous(schedule: str, time_zone: str, at: int) -> int | None:
+    """Ask for the last time of a schedule until this one. Raises `ScheduleProblem`."""
+    return _scheduled("previous", schedule, time_zone, at)
+
+
+def _scheduled(question: str, schedule: str, time_zone: str, time: int) -> int | None:
+    answer = _run({question: {"schedule": schedule, "timeZone": time_zone, "time": time}})
+    if "time" not in answer:
+        ((part, message),) = answer.items()
+        raise _host.ScheduleProblem(message, is_of_time_zone=part == "timeZone")
+    time_or_none: int | None = answer["time"]
+    return time_or_none
+
+
+def _run(question: dict[str, typing.Any]) -> dict[str, Json]:
     binary = os.environ.get("WINDLASS") or shutil.which("windlass")
     if binary is None:
         raise AssertionError(f"`windlass` is not in PATH. {_GET}")
@@ -61,8 +90,6 @@ def _ask(plugin: _plugin.Descriptor, request: RawRequest, response: RawResponse 
     if ran.returncode != 0:
         raise AssertionError(f"`{binary} harness`: {ran.stderr.decode(errors='replace').strip()}")
     answer: dict[str, Json] = decode(ran.stdout)
-    if "refused" in answer:
-        raise Refused(answer["refused"])
     return answer
 
 
