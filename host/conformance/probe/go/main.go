@@ -67,6 +67,8 @@ type Spec struct {
 	RequeueAt *time.Time `json:"requeueAt"`
 	// Whether the status has what the probe sees.
 	See bool `json:"see" default:"false"`
+	// A schedule whose times the status has.
+	Schedule *Schedule `json:"schedule"`
 }
 
 // How the host treats a ConfigMap.
@@ -147,6 +149,8 @@ type Status struct {
 	Terminating bool `json:"terminating,omitempty"`
 	// What surrounds the parent.
 	Seen *Seen `json:"seen"`
+	// Times of the schedule.
+	Scheduled *Scheduled `json:"scheduled"`
 }
 
 // What surrounds the parent.
@@ -412,6 +416,12 @@ func statusOf(r request) (*Status, error) {
 	}
 	if spec.See {
 		status.Seen = see(r)
+	}
+	if spec.Schedule != nil {
+		var err error
+		if status.Scheduled, err = scheduled(spec.Schedule); err != nil {
+			return nil, err
+		}
 	}
 	return status, r.Config(status.Config)
 }

@@ -30,6 +30,7 @@ from windlass_plugin import (
     Request,
     Requirement,
     Response,
+    Schedule,
     clock,
     log,
     measure,
@@ -97,6 +98,20 @@ class Options:
 
 
 @dataclass
+class ScheduleSpec:
+    """A schedule, and what is asked about it."""
+
+    cron: str
+    """As in a CronJob."""
+    at: Annotated[str, Format("date-time")]
+    """The time of the question."""
+    time_zone: str = ""
+    """As in a CronJob."""
+    last: Annotated[str | None, Format("date-time")] = None
+    """The time that was handled last."""
+
+
+@dataclass
 class ProbeSpec:
     """What the probe does."""
 
@@ -146,6 +161,8 @@ class ProbeSpec:
     """What the probe waits for."""
     see: bool = False
     """Whether the status has what the request shows."""
+    schedule: ScheduleSpec | None = None
+    """A schedule whose times the status has."""
 
 
 @dataclass
@@ -156,6 +173,18 @@ class Config:
     """Any text."""
     number: int | None = None
     """Any number."""
+
+
+@dataclass
+class Scheduled:
+    """Times of a schedule."""
+
+    next: str
+    """The first one after the time of the question."""
+    previous: str | None = None
+    """The last one until then."""
+    due: str | None = None
+    """The one that was not handled yet."""
 
 
 @dataclass
@@ -212,6 +241,8 @@ class ProbeStatus:
     """Whether the namespace is being deleted."""
     seen: Seen | None = None
     """What the request shows."""
+    scheduled: Scheduled | None = None
+    """Times of the schedule."""
 
 
 class Probe(Plugin[ProbeSpec, ProbeStatus]):
@@ -267,6 +298,7 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
             config=request.config(Config),
             time=clock.timestamp() if spec.time else None,
             seen=_seen(request) if spec.see else None,
+            scheduled=None if spec.schedule is None else _scheduled(spec.schedule),
         )
         return Response(
             children=children,
@@ -275,7 +307,7 @@ class Probe(Plugin[ProbeSpec, ProbeStatus]):
             waiting=spec.waiting,
             conditions=[Condition(one.type, one.holds, one.reason, one.message) for one in spec.conditions],
             requeue=spec.requeue_seconds,
-            requeue_at=None if spec.requeue_at is None else _time(spec.requeue_at),
+            requeue_at=None if spec.requeue_at is None else _time(spec.requeue_at, "spec.requeueAt"),
             events=[Event(one.reason, one.message, one.warning) for one in spec.events],
             requirements=requirements,
         )
@@ -310,6 +342,23 @@ def _config_map(request: Request[ProbeSpec, ProbeStatus], index: int) -> Child:
     )
 
 
+def _scheduled(spec: ScheduleSpec) -> Scheduled:
+    fields = {"field": "spec.schedule.cron", "time_zone_field": "spec.schedule.timeZone"}
+    schedule, at = Schedule(spec.cron, spec.time_zone, **fields), _time(spec.at, "spec.schedule.at")
+    previous = schedule.previous(at)
+    last = None if spec.last is None else _time(spec.last, "spec.schedule.last")
+    due = None if last is None else schedule.due(last=last, now=at).time
+    return Scheduled(
+        next=_text(schedule.next(at)),
+        previous=None if previous is None else _text(previous),
+        due=None if due is None else _text(due),
+    )
+
+
+def _text(time: datetime) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 def _seen(request: Request[ProbeSpec, ProbeStatus]) -> Seen:
     def readiness(child: Object) -> str:
         state, message = child.readiness
@@ -323,11 +372,11 @@ def _seen(request: Request[ProbeSpec, ProbeStatus]) -> Seen:
     )
 
 
-def _time(text: str) -> datetime:
+def _time(text: str, field: str) -> datetime:
     try:
         return datetime.fromisoformat(text)
     except ValueError as error:
-        raise Invalid("spec.requeueAt", str(error)) from error
+        raise Invalid(field, str(error)) from error
 
 
 def _fail(failure: str, message: str) -> None:

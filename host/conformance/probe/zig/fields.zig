@@ -27,7 +27,10 @@ pub const Spec = struct {
     keepAll: bool = false,
     waiting: ?Text = null,
     see: bool = false,
+    schedule: ?Schedule = null,
 };
+
+pub const Schedule = struct { cron: Text, timeZone: Text = "", at: Text, last: ?Text = null };
 
 pub const Options = struct {
     stage: u32 = 0,
@@ -62,6 +65,7 @@ pub const Status = struct {
     cause: ?Text = null,
     terminating: ?bool = null,
     seen: ?Seen = null,
+    scheduled: ?Scheduled = null,
     conditions: ?[]const StatusCondition = null,
 };
 
@@ -71,5 +75,7 @@ pub const LastStatus = struct { live: usize, ready: usize, text: ?Text = null };
 pub const StatusCondition = struct { type: Text, status: Text, reason: Text, message: Text };
 
 pub const Seen = struct { readiness: []const Text, kinds: []const Text, closed: []const Text, now: Text };
+
+pub const Scheduled = struct { next: Text, previous: ?Text = null, due: ?Text = null };
 
 pub const Config = struct { greeting: Text = "none", number: ?i64 = null };

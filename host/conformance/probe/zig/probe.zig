@@ -9,6 +9,7 @@ const host = @import("host.zig");
 const json = @import("json.zig");
 const kinds = @import("kinds.zig");
 const Related = @import("related.zig").Related;
+const schedule = @import("schedule.zig");
 const time = @import("time.zig");
 const memory = contract.memory;
 const print = contract.print;
@@ -175,6 +176,7 @@ fn statusOf(
         .config = try readConfig(request, failure),
         .time = if (spec.time) time.format(host.now()) else null,
         .seen = if (spec.see) try see(request) else null,
+        .scheduled = if (spec.schedule) |asked| try schedule.scheduled(asked, failure) else null,
         .conditions = try conditions(spec),
     };
     var leaving: std.ArrayList([]const u8) = .empty;

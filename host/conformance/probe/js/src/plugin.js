@@ -11,6 +11,7 @@ import {
   log,
   measure,
   plugin,
+  Schedule,
   span,
   t,
   wait,
@@ -88,6 +89,17 @@ const parent = customResource({
       requeueSeconds: t.optional(t.integer({ description: 'Seconds until the next call.', minimum: 1, maximum: 86400 })),
       requeueAt: t.optional(t.string({ description: 'The time of the next call.', format: 'date-time' })),
       see: t.boolean({ description: 'Whether the status has what the probe sees.', default: false }),
+      schedule: t.optional(
+        t.object(
+          {
+            cron: t.string({ description: 'As in a CronJob.' }),
+            timeZone: t.string({ description: 'As in a CronJob.', default: '' }),
+            at: t.string({ description: 'The time of the question.', format: 'date-time' }),
+            last: t.optional(t.string({ description: 'The time that was handled last.', format: 'date-time' })),
+          },
+          { description: 'A schedule whose times the status has.' },
+        ),
+      ),
       report: t.boolean({ description: 'Whether to log, to trace and to measure.', default: false }),
       time: t.boolean({ description: 'Whether the status has the time.', default: false }),
       random: t.boolean({ description: 'Whether there is a ConfigMap with random bytes.', default: false }),
@@ -111,6 +123,16 @@ const parent = customResource({
       related: t.optional(t.array(t.json(), { description: 'The related objects.' })),
       config: t.optional(t.json({ description: "The Plugin's config." })),
       time: t.optional(t.string({ description: 'The time of the call.' })),
+      scheduled: t.optional(
+        t.object(
+          {
+            next: t.string({ description: 'The first one after the time of the question.' }),
+            previous: t.optional(t.string({ description: 'The last one until then.' })),
+            due: t.optional(t.string({ description: 'The one that was not handled yet.' })),
+          },
+          { description: 'Times of the schedule.' },
+        ),
+      ),
       seen: t.optional(
         t.object(
           {
@@ -212,6 +234,7 @@ export default plugin({
         config: request.config,
         time: spec.time ? seconds(new Date()) : undefined,
         seen: spec.see ? see(request) : undefined,
+        scheduled: spec.schedule && scheduled(spec.schedule),
       },
       conditions: spec.conditions.map(({ type, holds, reason, message }) => ({ type, status: holds, reason, message })),
       events: spec.events.map(({ reason, message, warning }) => ({ type: warning ? 'Warning' : 'Normal', reason, message })),
@@ -250,6 +273,15 @@ function see(request) {
     closed: [...request.closedNamespaces],
     now: seconds(request.now),
   };
+}
+
+function scheduled({ cron, timeZone, at, last }) {
+  const fields = { field: 'spec.schedule.cron', timeZoneField: 'spec.schedule.timeZone' };
+  const schedule = new Schedule(cron, { timeZone, ...fields });
+  const now = new Date(at);
+  const due = last === undefined ? undefined : schedule.due({ last: new Date(last), now }).time;
+  const previous = schedule.previous(now);
+  return { next: seconds(schedule.next(now)), previous: previous && seconds(previous), due: due && seconds(due) };
 }
 
 function seconds(time) {
