@@ -116,6 +116,7 @@
 //!   it when its parent is deleted, or create it once. [`Descriptor::optional_child`] declares a kind that a cluster may lack.
 //! - [`Response::waiting`] says what the plugin waits for; [`Response::keep`] and [`Response::wait`] leave live children as they are.
 //! - [`Request::generated`] keeps a generated value, as a password, in a Secret; [`checksum()`] restarts Pods when their config changes.
+//! - [`schedule`] tells the times of a cron schedule in a time zone, and which is due.
 //! - [`checks`] validate a spec with messages that name the field; [`spec`] and [`Quantity`] are types for specs.
 //! - [`testing`] calls the plugin in a plain test, and `testing::golden` calls it with a folder of requests.
 //! - [`Admission`] validates and defaults parents before they are stored. The host does not serve it yet: nothing calls it in
@@ -165,6 +166,7 @@ pub mod raw;
 mod request;
 mod response;
 mod rollout;
+pub mod schedule;
 mod schema;
 pub mod spec;
 mod status;

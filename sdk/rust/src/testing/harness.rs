@@ -10,10 +10,10 @@ use std::{
 };
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use super::written;
-use crate::raw::{self, Phase, Readiness};
+use crate::raw::{self, Phase, Readiness, windlass::plugin::schedule::Problem};
 
 /// What the host makes of a call.
 #[derive(Deserialize, Default)]
@@ -84,6 +84,37 @@ pub(super) fn ask(
     match answer.refused {
         Some(refused) => Err(refused),
         None => Ok(answer),
+    }
+}
+
+/// The host's answer about a schedule, as the interface `schedule` gives it.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum Scheduled {
+    Time(Option<u64>),
+    Schedule(String),
+    TimeZone(String),
+}
+
+pub(crate) fn next(schedule: &str, time_zone: &str, after: u64) -> Result<u64, Problem> {
+    #[allow(clippy::expect_used, reason = "a test without an answer fails")]
+    Ok(scheduled("next", schedule, time_zone, after)?.expect("a next time, or a problem"))
+}
+
+pub(crate) fn previous(schedule: &str, time_zone: &str, at: u64) -> Result<Option<u64>, Problem> {
+    scheduled("previous", schedule, time_zone, at)
+}
+
+/// Asks about a schedule. A plugin calls this, so it cannot return why the host cannot be asked: the test panics with it.
+#[allow(clippy::panic, reason = "a test without an answer fails")]
+fn scheduled(question: &str, schedule: &str, time_zone: &str, time: u64) -> Result<Option<u64>, Problem> {
+    let question = json!({ question: { "schedule": schedule, "timeZone": time_zone, "time": time } });
+    let answer = run(&program(), question.to_string().as_bytes());
+    let answer = answer.and_then(|answer| serde_json::from_slice(&answer).map_err(failed));
+    match answer.unwrap_or_else(|why| panic!("{why}")) {
+        Scheduled::Time(time) => Ok(time),
+        Scheduled::Schedule(message) => Err(Problem::Schedule(message)),
+        Scheduled::TimeZone(message) => Err(Problem::TimeZone(message)),
     }
 }
 

@@ -35,7 +35,7 @@
 
 #[cfg(feature = "golden")]
 pub mod golden;
-mod harness;
+pub(crate) mod harness;
 pub(crate) mod host;
 mod written;
 
