@@ -6,7 +6,7 @@ use windlass_plugin::raw::{
     ChildRef, ChildRule, Create, Descriptor, DesiredChild, Effect, ExistingParent, Failure, Finalizing, HttpFailure,
     HttpRequest, Invalid, Keep, Kind, LeftOut, Namespaces, Observed, Parent, ParentSelector, Phase, Read, Readiness,
     ReadyMeans, RelatedRule, Request, Requirement, Response, Rolling, Selection, UpdateStrategy,
-    exports::windlass::plugin::reconciler::Guest,
+    exports::windlass::plugin::reconciler::Guest, windlass::plugin::schedule,
 };
 
 struct Newest;
@@ -41,6 +41,15 @@ fn told(request: &Request) -> Vec<String> {
     told.extend(closed);
     told.extend(request.kinds.iter().map(|kind| format!("kind: {} of {}", kind.name, kind.api_version)));
     told
+}
+
+/// What the host says of this schedule: `SCHEDULE; TIME ZONE; MILLISECONDS`.
+fn scheduled(asks: &str) -> Vec<String> {
+    let parts: Vec<_> = asks.split("; ").collect();
+    let [text, zone, time] = *parts else { return Vec::new() };
+    let time = time.parse().unwrap_or_default();
+    let next = schedule::next(text, zone, time).map_or_else(|problem| format!("{problem:?}"), |time| time.to_string());
+    vec![next, format!("{:?}", schedule::previous(text, zone, time).ok().flatten())]
 }
 
 /// A child that is not returned.
@@ -140,7 +149,7 @@ impl Guest for Newest {
                 "keep-these" => Keep::These(vec![old()]),
                 _ => Keep::None,
             },
-            status: Some(Value::from(told(&request)).to_string().into_bytes()),
+            status: Some(Value::from([told(&request), scheduled(asks)].concat()).to_string().into_bytes()),
             waiting: (asks == "waiting").then(|| "a person".to_owned()),
             requeue: Some(5000),
             requeue_at: (asks == "requeue-at").then_some(1),

@@ -1,6 +1,8 @@
 //! The probe on the Rust SDK: a plugin whose spec tells what to do, so that `windlass test --conformance` sees how the SDK
 //! behaves. The probes of the other SDKs do the same.
 
+mod schedule;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -14,6 +16,8 @@ use windlass_plugin::{
     Readiness, ReadyMeans, Reconciler, Request, Requirement, Response, Unread, UpdateStrategy, Value, clock, json, log,
     measure, random, span,
 };
+
+use self::schedule::{ScheduleSpec, Scheduled, scheduled};
 
 /// What the probe does.
 #[derive(Deserialize, JsonSchema)]
@@ -87,6 +91,8 @@ struct Spec {
     /// Whether the status has what surrounds the parent.
     #[serde(default)]
     see: bool,
+    /// A schedule whose times the status has.
+    schedule: Option<ScheduleSpec>,
 }
 
 /// How the host treats a ConfigMap.
@@ -192,6 +198,8 @@ struct Status {
     terminating: Option<bool>,
     /// What surrounds the parent.
     seen: Option<Seen>,
+    /// Times of the schedule.
+    scheduled: Option<Scheduled>,
 }
 
 /// What surrounds the parent.
@@ -449,6 +457,7 @@ fn status(request: &Request<Probe>, related: Option<Vec<Value>>) -> Result<Statu
         config: Some(request.config()?),
         time: request.spec.time.then(clock::timestamp),
         seen: request.spec.see.then(|| seen(request)),
+        scheduled: request.spec.schedule.as_ref().map(scheduled).transpose()?,
         ..Status::default()
     })
 }

@@ -197,6 +197,19 @@ fn what_is_kept_waited_for_and_selected_arrives_as_the_guest_returns_it() {
 }
 
 #[test]
+fn guest_asks_for_times_of_a_schedule_and_is_told_what_is_wrong_in_it() {
+    let newest = load(&component("contract/newest"));
+    let told = |asks: &str| -> Vec<String> {
+        serde_json::from_slice(&call(&newest, &parent(asks)).unwrap().unwrap().status.unwrap()).unwrap()
+    };
+    // 2026-03-29T00:30:00Z: half an hour later, the clocks of Berlin skip 02:30.
+    assert_eq!(told("30 2 * * *; Europe/Berlin; 1774744200000"), ["1774746000000", "Some(1774661400000)"]);
+    let wrong = told("30 25 * * *; Europe/Berlin; 0");
+    assert!(wrong[0].starts_with("Problem::Schedule(\"hour ") && wrong[1] == "None", "{wrong:?}");
+    assert!(told("30 2 * * *; Berlin; 0")[0].starts_with("Problem::TimeZone("));
+}
+
+#[test]
 fn component_of_both_contracts_is_called_by_the_newer() {
     let both = load(&component("contract/both"));
     assert_eq!(&*both.surface().contract, CANDIDATE);
