@@ -13,7 +13,7 @@ pub fn scheduled(spec: fields.Schedule, failure: *contract.Failure) error{Failed
     var problem: bindings.windlass_plugin_schedule_problem_t = undefined;
     var next: u64 = undefined;
     if (!bindings.windlass_plugin_schedule_next(&cron, &zone, at, &next, &problem)) return invalid(problem, failure);
-    var previous: bindings.plugin_option_time_t = undefined;
+    var previous: bindings.windlass_plugin_schedule_option_time_t = undefined;
     if (!bindings.windlass_plugin_schedule_previous(&cron, &zone, at, &previous, &problem)) return invalid(problem, failure);
     var found = fields.Scheduled{ .next = text(next) };
     if (previous.is_some) {
