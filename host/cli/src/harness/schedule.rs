@@ -54,17 +54,17 @@ mod tests {
 
     use super::super::answered;
 
-    fn told(question: Value) -> Value {
+    fn told(question: &Value) -> Value {
         serde_json::from_str(&answered(&question.to_string()).expect("an answer")).expect("JSON")
     }
 
     #[test]
     fn schedule_is_answered_as_the_host_answers() {
         let daily = json!({"schedule": "0 3 * * *", "timeZone": "Europe/Berlin", "time": 1_767_232_800_000_u64});
-        assert_eq!(told(json!({"next": daily})), json!({"time": 1_767_232_800_000_u64 + 86_400_000}));
-        assert_eq!(told(json!({"previous": daily})), json!({"time": 1_767_232_800_000_u64}));
-        assert_eq!(told(json!({"previous": {"schedule": "0 3 * * *", "time": 0}})), json!({"time": null}));
-        let sentence = |question: Value| told(json!({"next": question})).to_string();
+        assert_eq!(told(&json!({"next": daily})), json!({"time": 1_767_232_800_000_u64 + 86_400_000}));
+        assert_eq!(told(&json!({"previous": daily})), json!({"time": 1_767_232_800_000_u64}));
+        assert_eq!(told(&json!({"previous": {"schedule": "0 3 * * *", "time": 0}})), json!({"time": null}));
+        let sentence = |question: Value| told(&json!({"next": question})).to_string();
         assert!(sentence(json!({"schedule": "0 25 * * *", "time": 0})).starts_with(r#"{"schedule":"hour \"25\""#));
         assert!(
             sentence(json!({"schedule": "0 3 * * *", "timeZone": "x", "time": 0}))
