@@ -327,6 +327,20 @@ impl Env {
         found
     }
 
+    /// Waits until an object no longer exists. `namespace` is empty for a cluster-scoped resource.
+    ///
+    /// # Panics
+    /// When it still exists after [`TIMEOUT`]; the message has its last state.
+    #[track_caller]
+    pub fn wait_gone(&self, resource: &str, namespace: &str, name: &str) {
+        let mut last = None;
+        let gone = windlass_testbed::until("", TIMEOUT, || {
+            last = self.get(resource, namespace, name);
+            Ok(last.is_none().then_some(()))
+        });
+        assert!(gone.is_ok(), "{resource} {namespace}/{name} still exists after {TIMEOUT:?}; it is {last:#?}");
+    }
+
     /// Runs kubectl as the administrator and returns its output.
     ///
     /// # Panics

@@ -100,6 +100,12 @@ impl<'a> Namespace<'a> {
         });
     }
 
+    /// Waits until an object in it no longer exists.
+    #[track_caller]
+    pub fn wait_gone(&self, resource: &str, name: &str) {
+        self.env.wait_gone(resource, &self.name, name);
+    }
+
     /// Waits until an Echo satisfies a condition.
     #[track_caller]
     pub fn wait_echo(&self, name: &str, condition: impl Fn(&Value) -> bool) -> Value {

@@ -246,7 +246,7 @@ fn r08_child_whose_deletion_is_denied_with_404_is_still_there_and_reported() {
 
     faults.remove(denied);
     web.wait_done();
-    env.wait("the child to be gone", windlass_e2e::TIMEOUT, || ns.get("configmaps", "b").is_none().then_some(()));
+    ns.wait_gone("configmaps", "b");
 }
 
 #[test]

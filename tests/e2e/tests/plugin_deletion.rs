@@ -26,10 +26,6 @@ fn finalizing<'a>(env: &Env, ns: &Namespace<'a>) -> Puppet<'a> {
     puppet
 }
 
-fn wait_gone(env: &Env, plugin: &str) {
-    wait("the Plugin to be gone", TIMEOUT, || env.get(PLUGINS, "", plugin).is_none().then_some(()));
-}
-
 #[test]
 fn plugin_deleted_while_no_host_runs_leaves_all_children_and_no_finalizer() {
     let env = Env::start();
@@ -49,7 +45,7 @@ fn plugin_deleted_while_no_host_runs_leaves_all_children_and_no_finalizer() {
     env.kubectl(&["delete", PLUGINS, FINALIZING, "--wait=false"]);
     let mark = env.mark();
     let _host = env.start_host();
-    wait_gone(&env, FINALIZING);
+    env.wait_gone(PLUGINS, "", FINALIZING);
     let left = puppet.get().expect("there");
     assert_eq!(finalizers(&left), ["example.com/other"]);
     assert_eq!(env.host_requests(mark).attempted_writes().filter(|write| write.verb == "delete").to_vec(), []);
@@ -168,6 +164,6 @@ fn plugin_that_cannot_delete_its_children_gives_the_reason_and_goes_with_skip_fi
     assert_eq!(finalizers(&puppet.get().expect("there")), [""; 0]);
 
     env.kubectl(&["annotate", PLUGINS, FINALIZING, "windlass.dev/skip-finalize=true"]);
-    wait_gone(&env, FINALIZING);
+    env.wait_gone(PLUGINS, "", FINALIZING);
     assert!(ns.get("configmaps", "a").is_some(), "the child is left alone");
 }

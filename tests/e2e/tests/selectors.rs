@@ -78,9 +78,7 @@ fn parent_that_leaves_the_selector_loses_its_children_also_if_it_left_while_no_h
         label(ns, "puppets.example/decorate=true");
         env.wait_object(POLICY.0, ns.name(), POLICY.1, |_| true);
     };
-    let wait_policy_gone = |ns: &Namespace| {
-        wait("the policy to be gone", TIMEOUT, || ns.get(POLICY.0, POLICY.1).is_none().then_some(()));
-    };
+    let wait_policy_gone = |ns: &Namespace| ns.wait_gone(POLICY.0, POLICY.1);
     for ns in [&left, &later, &stays] {
         decorate(ns);
     }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, TIMEOUT, condition, wait};
 
-use crate::{APPLICATION, event_reasons, sample, stage, volume, wait_for, wait_gone};
+use crate::{APPLICATION, event_reasons, sample, stage, volume, wait_for};
 
 #[track_caller]
 fn pod_spec(ns: &Namespace, name: &str, is: impl Fn(&Value) -> bool) {
@@ -69,13 +69,13 @@ fn application_children_follow_every_field_of_the_spec_and_are_deleted_with_it()
         service["spec"]["type"] == "ClusterIP" && service["spec"].get("loadBalancerSourceRanges").is_none()
     });
     change("security", json!({}));
-    wait_gone(ns, "networkpolicies", "portal-full");
+    ns.wait_gone("networkpolicies", "portal-full");
     pod_spec(ns, "portal-full", |pod| pod["containers"][0].get("securityContext").is_none());
     change("storage", json!({}));
     pod_spec(ns, "portal-full", |pod| pod.get("volumes").is_none());
-    wait_gone(ns, "persistentvolumeclaims", "portal-full-uploads");
+    ns.wait_gone("persistentvolumeclaims", "portal-full-uploads");
     change("scaling", Value::Null);
-    wait_gone(ns, "horizontalpodautoscalers", "portal-full");
+    ns.wait_gone("horizontalpodautoscalers", "portal-full");
     change("replicas", json!(1));
     let portal = APPLICATION.wait_ready(ns, "portal-full");
     assert_eq!((&portal["status"]["phase"], &portal["status"]["replicas"]), (&json!("Running"), &json!(1)));
@@ -87,7 +87,7 @@ fn application_children_follow_every_field_of_the_spec_and_are_deleted_with_it()
 
     APPLICATION.delete(ns, "portal-full");
     for resource in ["deployments", "services"] {
-        wait_gone(ns, resource, "portal-full");
+        ns.wait_gone(resource, "portal-full");
     }
     ns.wait_pods(&[]);
 }

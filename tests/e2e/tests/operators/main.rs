@@ -197,12 +197,6 @@ fn wait_for(ns: &Namespace, resource: &str, name: &str, condition: impl Fn(&Valu
     ns.env().wait_object(resource, ns.name(), name, condition)
 }
 
-/// Waits until there is no such object any more.
-#[track_caller]
-fn wait_gone(ns: &Namespace, resource: &str, name: &str) {
-    wait(&format!("{resource} {name} to be gone"), TIMEOUT, || ns.get(resource, name).is_none().then_some(()));
-}
-
 /// The repository's root folder.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, TIMEOUT, condition, wait};
 
-use crate::{MYAPP, event_reasons, sample, stage, wait_for, wait_gone};
+use crate::{MYAPP, event_reasons, sample, stage, wait_for};
 
 #[track_caller]
 fn container(ns: &Namespace, name: &str, is: impl Fn(&Value) -> bool) {
@@ -47,7 +47,7 @@ fn myapp_children_follow_every_field_of_the_spec_and_are_deleted_with_it() {
     MYAPP.wait_ready(ns, "shop");
     assert_eq!(ns.pods().len(), 3);
     change("ingressHost", Value::Null);
-    wait_gone(ns, "ingresses", "shop");
+    ns.wait_gone("ingresses", "shop");
 
     // Children deleted or edited by hand are restored.
     ns.kubectl(&["delete", "service", "shop"]);
@@ -58,7 +58,7 @@ fn myapp_children_follow_every_field_of_the_spec_and_are_deleted_with_it() {
 
     MYAPP.delete(ns, "shop");
     for resource in ["deployments", "services"] {
-        wait_gone(ns, resource, "shop");
+        ns.wait_gone(resource, "shop");
     }
     ns.wait_pods(&[]);
     wait("the event of the clean-up", TIMEOUT, || {

@@ -5,7 +5,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use windlass_e2e::{Namespace, TIMEOUT, condition, text, wait};
 
-use crate::{MYSQLCLUSTER, event_reasons, stage, volume, wait_for, wait_gone};
+use crate::{MYSQLCLUSTER, event_reasons, stage, volume, wait_for};
 
 #[track_caller]
 fn claims(ns: &Namespace) -> Vec<(String, String)> {
@@ -81,7 +81,7 @@ fn data_of_a_mysqlcluster_survives_scaling_upgrades_and_deletion() {
     // The cluster is deleted, the data stays, and the next cluster of the same name uses it.
     MYSQLCLUSTER.delete(ns, "orders");
     ns.wait_pods(&[]);
-    wait_gone(ns, "services", "orders");
+    ns.wait_gone("services", "orders");
     let uids = |ns: &Namespace| {
         let objects = ["persistentvolumeclaims", "secrets"].map(|resource| ns.env().list(resource, ns.name())).concat();
         objects.iter().map(|object| text(object, "/metadata/uid")).collect::<Vec<_>>()

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{sample, stage, wait_for, wait_gone};
+use crate::{sample, stage, wait_for};
 
 const CHILDREN: [(&str, &str); 3] =
     [("networkpolicies", "default-deny"), ("resourcequotas", "guard"), ("limitranges", "guard")];
@@ -48,6 +48,6 @@ fn namespace_has_policy_quota_and_limits_while_it_has_the_guard_label() {
 
     env.kubectl(&["label", "namespace", guarded.name(), "windlass.dev/guard-"]);
     for (resource, name) in CHILDREN {
-        wait_gone(guarded, resource, name);
+        guarded.wait_gone(resource, name);
     }
 }

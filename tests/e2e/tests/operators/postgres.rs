@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Mark, Namespace, condition, text};
 
-use crate::{POSTGRESCLUSTER, stage, volume, wait_for, wait_gone};
+use crate::{POSTGRESCLUSTER, stage, volume, wait_for};
 
 const POD_MONITORS: &str = "podmonitors.monitoring.coreos.com";
 
@@ -85,7 +85,7 @@ fn postgrescluster_comes_up_in_stages_keeps_its_data_and_is_monitored_once_that_
         workloads(ns, mark, "delete"),
         ["statefulsets orders-1", "jobs orders-initialize", "statefulsets orders-0"]
     );
-    wait_gone(ns, "services", "orders-rw");
+    ns.wait_gone("services", "orders-rw");
     assert_eq!(sizes(ns), ["20Gi", "20Gi"]);
     let password = |ns: &Namespace| ns.get("secrets", "orders-app").expect("the Secret")["data"]["password"].clone();
     let kept = password(ns);

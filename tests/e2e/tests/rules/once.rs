@@ -40,7 +40,7 @@ fn r25_job_that_is_deleted_by_its_time_to_live_runs_once_for_each_text() {
     let mark = ns.env().mark();
     puppet.apply(&spec("1", "nginx:1"));
     puppet.kubectl("wait", &["--for=condition=Ready", "--timeout=120s"]);
-    let wait_gone = || ns.env().wait("the Job gone", TIMEOUT, || ns.get("jobs", "migrate").is_none().then_some(()));
+    let wait_gone = || ns.wait_gone("jobs", "migrate");
     wait_gone();
     assert_eq!(notes(&puppet), ["ready"]);
     puppet.play(&spec("1", "nginx:2"));

@@ -94,7 +94,7 @@ fn r23_failed_job_is_named_with_its_reason_and_the_stage_above_it_waits() {
     assert_eq!(previewed(&ns, "puppet-staged", "create Deployment "), 1, "diff shows all stages");
     // Another Job in its place: the failed one stays until everything is there.
     puppet.play(&staged(&[(0, job("migrate-again")), web]));
-    ns.env().wait("the failed Job gone", TIMEOUT, || ns.get("jobs", "migrate").is_none().then_some(()));
+    ns.wait_gone("jobs", "migrate");
     assert!(ns.get("deployments", "web").is_some());
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Env, Mark, Namespace, condition, text};
 
-use super::{hold, names, release, wait_gone};
+use super::{hold, names, release};
 use crate::volume;
 
 const RESOURCE: &str = "catsets.porting.example.com";
@@ -102,6 +102,6 @@ pub(super) fn steps(env: &Env) {
     assert_eq!(pods(ns, mark, "delete"), ["1", "0"]);
     release(env, RESOURCE, ns.name(), NAME);
     for claim in four {
-        wait_gone(env, "persistentvolumeclaims", ns.name(), &claim);
+        ns.wait_gone("persistentvolumeclaims", &claim);
     }
 }

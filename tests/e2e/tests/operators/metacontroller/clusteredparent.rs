@@ -3,8 +3,6 @@
 use serde_json::json;
 use windlass_e2e::{Env, text};
 
-use super::wait_gone;
-
 const BINDINGS: &str = "rolebindings";
 const ROLES: &str = "clusterroles";
 const NAME: &str = "my-clusterrole";
@@ -47,7 +45,7 @@ pub(super) fn steps(env: &Env) {
     env.wait_object(BINDINGS, "default", NAME, |now| now["metadata"]["uid"] != binding["metadata"]["uid"]);
 
     env.kubectl(&["delete", ROLES, NAME]);
-    wait_gone(env, ROLES, "", NAME);
-    wait_gone(env, BINDINGS, "default", NAME);
+    env.wait_gone(ROLES, "", NAME);
+    env.wait_gone(BINDINGS, "default", NAME);
     env.wait_object(BINDINGS, "default", "resting", |_| true);
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Env, Namespace, condition};
 
-use super::{wait_gone, written};
+use super::written;
 
 const GLOBAL: &str = "globalconfigmaps.porting.example.com";
 const PROPAGATION: &str = "configmappropagations.porting.example.com";
@@ -93,7 +93,7 @@ pub(super) fn steps_of_propagation(env: &Env) {
     wait_copies("settings", &unmanaged, "value");
     env.kubectl(&["label", PROPAGATION, UNMANAGED, "version=v2", "--overwrite"]);
     for ns in unmanaged {
-        wait_gone(env, "configmaps", ns.name(), "settings");
+        ns.wait_gone("configmaps", "settings");
     }
     let is_deselected = |parent: &Value| condition(parent, "Ready").is_false("NotSelected");
     env.wait_object(PROPAGATION, "", UNMANAGED, is_deselected);

@@ -12,7 +12,7 @@ use std::thread::{self, sleep};
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_e2e::{Env, Mark, account, guest, wait};
+use windlass_e2e::{Env, Mark, account, guest};
 
 use crate::STORAGE;
 
@@ -63,7 +63,7 @@ fn examples_of_metacontroller_run_the_steps_of_their_scripts_and_then_nothing_is
     let mark = env.mark();
     // Not a synchronization: the test shows that nothing happens for this time.
     sleep(OBSERVATION);
-    assert_eq!(env.host_requests(mark).attempted_writes().to_vec(), [], "the host writes nothing at rest");
+    assert_eq!(env.host_requests(mark).attempted_writes().to_vec(), [], "the host writes nothing in the steady state");
     assert!(host.is_running());
 }
 
@@ -80,13 +80,6 @@ fn written(env: &Env, mark: Mark, plugin: &str, resource: &str) -> Vec<(String, 
 fn names(env: &Env, mark: Mark, plugin: &str, resource: &str, verb: &str, prefix: &str) -> Vec<String> {
     let writes = written(env, mark, plugin, resource).into_iter();
     writes.filter(|(done, _, name)| done == verb && name.starts_with(prefix)).map(|(.., name)| name).collect()
-}
-
-/// Waits until there is no such object any more.
-#[track_caller]
-fn wait_gone(env: &Env, resource: &str, namespace: &str, name: &str) {
-    let is_gone = || env.get(resource, namespace, name).is_none().then_some(());
-    wait(&format!("{resource} {namespace}/{name} to be gone"), windlass_e2e::TIMEOUT, is_gone);
 }
 
 /// The finalizers of an object.
@@ -110,5 +103,5 @@ fn release(env: &Env, resource: &str, namespace: &str, name: &str) {
     env.wait_object(resource, namespace, name, |object| finalizers(object) == [FINALIZER]);
     let none = r#"{"metadata": {"finalizers": []}}"#;
     env.kubectl(&["patch", resource, name, "-n", namespace, "--type=merge", "-p", none]);
-    wait_gone(env, resource, namespace, name);
+    env.wait_gone(resource, namespace, name);
 }

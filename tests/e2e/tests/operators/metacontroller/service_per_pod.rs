@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use windlass_e2e::{Env, Namespace, text};
 
-use super::{FINALIZER, finalizers, hold, release, wait_gone};
+use super::{FINALIZER, finalizers, hold, release};
 
 const LABEL: &str = "porting.example.com/service-per-pod-label";
 const POD_NAME: &str = "statefulset.kubernetes.io/pod-name";
@@ -40,7 +40,7 @@ fn wait_service(ns: &Namespace) {
 #[track_caller]
 fn wait_cleaned_up(ns: &Namespace) {
     for ordinal in 0..3 {
-        wait_gone(ns.env(), "services", ns.name(), &format!("nginx-{ordinal}"));
+        ns.wait_gone("services", &format!("nginx-{ordinal}"));
     }
     ns.env().wait_object("statefulsets", ns.name(), "nginx", |set| !has_finalizer(set));
 }
