@@ -10,8 +10,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use serde::de::IgnoredAny;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use windlass_core::contract::{Descriptor, Phase, Response, descriptor};
@@ -21,6 +20,7 @@ use windlass_core::plugin::schema::parents::{Checked, ParentSchema};
 use windlass_core::reconcile::recording::RecordedResponse;
 use windlass_core::value::line::json;
 
+use self::schedule::Question;
 use self::wire::{Answer, Call, WrittenReadiness};
 use crate::offline::{Described, gvk_of, related_object};
 
@@ -70,20 +70,12 @@ pub fn main(_args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Answers a question about a schedule, or about a call.
 fn answered(text: &str) -> anyhow::Result<String> {
-    let question: Asks = serde_json::from_str(text).context("standard input is no call")?;
-    if question.next.or(question.previous).is_some() {
-        let question = serde_json::from_str(text).context("standard input is no question about a schedule")?;
-        return Ok(written(&schedule::answer(&question))?);
+    let question: Question = serde_json::from_str(text).context("standard input is no call")?;
+    if let Some(told) = question.answer() {
+        return Ok(written(&told)?);
     }
     let call = serde_json::from_str(text).context("standard input is no call")?;
     Ok(written(&answer(call)?)?)
-}
-
-/// What tells a question about a schedule from a call.
-#[derive(Deserialize)]
-struct Asks {
-    next: Option<IgnoredAny>,
-    previous: Option<IgnoredAny>,
 }
 
 /// An answer as JSON that is printed as it is: a parent may have characters that a terminal does not show.

@@ -3,20 +3,19 @@
 use serde::{Deserialize, Serialize};
 use windlass_core::value::schedule::{self, Problem};
 
-/// The question of a native test, in a document of its own.
+/// What a native test asks about a schedule, in a document of its own: nothing, if the document has a call.
 #[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum Question {
+pub(super) struct Question {
     /// For the first time after one.
-    Next(Asked),
+    next: Option<Asked>,
     /// For the last time at or before one.
-    Previous(Asked),
+    previous: Option<Asked>,
 }
 
 /// The arguments of a question.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Asked {
+struct Asked {
     schedule: String,
     #[serde(default)]
     time_zone: String,
@@ -36,15 +35,17 @@ pub(super) enum Told {
     TimeZone(String),
 }
 
-pub(super) fn answer(question: &Question) -> Told {
-    let found = match question {
-        Question::Next(Asked { schedule, time_zone, time }) => schedule::next(schedule, time_zone, *time).map(Some),
-        Question::Previous(Asked { schedule, time_zone, time }) => schedule::previous(schedule, time_zone, *time),
-    };
-    match found {
-        Ok(time) => Told::Time(time),
-        Err(Problem::Schedule(sentence)) => Told::Schedule(sentence),
-        Err(Problem::TimeZone(sentence)) => Told::TimeZone(sentence),
+impl Question {
+    /// What the host says, if anything was asked.
+    pub(super) fn answer(&self) -> Option<Told> {
+        let next = |Asked { schedule, time_zone, time }: &Asked| schedule::next(schedule, time_zone, *time).map(Some);
+        let previous = |Asked { schedule, time_zone, time }: &Asked| schedule::previous(schedule, time_zone, *time);
+        let found = self.next.as_ref().map(next).or_else(|| self.previous.as_ref().map(previous))?;
+        Some(match found {
+            Ok(time) => Told::Time(time),
+            Err(Problem::Schedule(sentence)) => Told::Schedule(sentence),
+            Err(Problem::TimeZone(sentence)) => Told::TimeZone(sentence),
+        })
     }
 }
 
