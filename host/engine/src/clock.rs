@@ -50,6 +50,7 @@ pub fn since_boot() -> Duration {
 }
 
 /// Lets the time of a plugin's call pass. Nothing passes but in a simulation, where the call itself took none.
+#[cfg_attr(not(feature = "simulation"), expect(clippy::unused_async, reason = "only a simulation waits"))]
 pub async fn pass_call() {
     #[cfg(feature = "simulation")]
     if let Some(time) = simulation::call() {
