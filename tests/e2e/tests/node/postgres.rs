@@ -3,7 +3,8 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use windlass_e2e::{Mark, Namespace, condition, guest, text, wait};
+use windlass_e2e::{HOST_USER, Mark, Namespace, condition, guest, text, wait};
+use windlass_testbed::AuditEvent;
 
 use crate::{LONG, Node};
 
@@ -32,9 +33,8 @@ fn serve_volumes(node: &Node, count: usize) {
     }
 }
 
-/// Runs SQL as an application does: over the network, with the password from the Secret.
+/// Runs SQL in the Pod of the primary as an application does: over the network, with the password from the Secret.
 fn sql(ns: &Namespace<'_>, service: &str, statement: &str) -> Result<String, String> {
-    // The variable is the Pod's own, so that no password is an argument.
     let secret = ns.get("secrets", "orders-app").expect("the Secret of the application");
     let url = text(&secret, "/data/uri");
     let command = format!(
@@ -118,5 +118,18 @@ fn r23_postgrescluster_comes_up_in_stages_serves_once_it_is_ready_is_repaired_an
         workloads(&node, &ns, since, "delete"),
         ["statefulsets orders-1", "jobs orders-initialize", "statefulsets orders-0"]
     );
-    assert!(ns.pods().is_empty(), "each stage was gone before the next: {:?}", ns.pod_names());
+    let events = env.audit().since(since).expect("a readable audit log");
+    let deleted = |resource: &str, name: &str, user: &str| {
+        let is_it = |event: &&AuditEvent| {
+            (&*event.verb, &*event.resource, &*event.name) == ("delete", resource, name) && event.user.starts_with(user)
+        };
+        let last = events.iter().filter(is_it).map(|event| event.timestamp.clone()).max();
+        last.unwrap_or_else(|| panic!("{user} deleted {resource} {name}"))
+    };
+    // A kubelet deletes a Pod once its containers have ended.
+    let replica_gone = deleted("pods", "orders-1-0", "system:node:");
+    assert!(
+        replica_gone < deleted("statefulsets", "orders-0", HOST_USER),
+        "the replica was gone before the primary went"
+    );
 }
